@@ -25,8 +25,11 @@ from omnigraph import maintenance, spark, types
 from omnigraph.base.errors import OmnigraphError
 
 HIDDEN_ERRORS: Final = frozenset(
-    {"FailpointError", "InconsistentCatalogError", "RemoteError", "RequestError", "ProtobufError"}
-)
+    {
+        "FailpointError", "InconsistentCatalogError", "InvalidResponseError", "InvalidVectorError", "RemoteError",
+        "RequestError", "ProtobufError",
+    }
+)  # fmt: skip
 """Errors that no caller receives."""
 
 INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {

@@ -32,6 +32,8 @@ CALLS: Final = {
     "omnigraph.pipeline.export.run": ("Graph.export", "export"),
     "omnigraph.pipeline.export.target": ("Graph.export", "export"),
     "omnigraph.pipeline.export.tasks": ("Graph.export", "export"),
+    "omnigraph.pipeline.load.inputs.files": ("Graph.load", "load"),
+    "omnigraph.pipeline.load.inputs.staged_text": ("Graph.load", "load"),
     "omnigraph.pipeline.load.plan": ("Graph.load", "load"),
     "omnigraph.pipeline.load.run": ("Graph.load", "load"),
     "omnigraph.pipeline.load.source": ("Graph.load", "load"),

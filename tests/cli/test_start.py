@@ -75,8 +75,8 @@ COMMANDS: Final = {
     "version": [],
 }
 """The arguments of each command, in an order in which all succeed."""
-NOT_RUN: Final = {"spark start", "demo", "serve", "mcp"}
-"""They start Spark or a web framework, or read stdin."""
+NOT_RUN: Final = {"spark start", "demo", "serve", "mcp", "policy validate", "policy test", "policy explain"}
+"""They start Spark, a web framework or Cedar, or read stdin."""
 
 
 def test_every_command_has_arguments() -> None:

@@ -39,7 +39,7 @@ def embedder(
     settings = EmbeddingSettings(
         kind=kind, base_url=server.url, model="m1", key_variable="TEST_KEY", backoff_seconds=0.0, deadline_seconds=None
     )
-    return HttpEmbedder(replace(settings, **changes), {"TEST_KEY": KEY})
+    return HttpEmbedder(settings=replace(settings, **changes), environment={"TEST_KEY": KEY})
 
 
 def status(code: int, **headers: str) -> Fault:

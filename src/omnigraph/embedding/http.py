@@ -45,12 +45,14 @@ class RejectedText:
     reason: str
 
 
-@dataclass(slots=True)
 class RequestCount:
     """The requests of a run, and how many of them repeated an earlier one."""
 
-    requests: int = 0
-    retries: int = 0
+    __slots__ = ("requests", "retries")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.retries = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class _Failure:
     retry_after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpEmbedder:
     """A provider that is called over HTTP."""
 

@@ -56,7 +56,7 @@ class ConfiguredProvider:
         from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
 
         batch = EmbeddingBatch(texts=(text,), size=size, purpose=TextPurpose.QUERY)
-        [result] = HttpEmbedder(self.settings, self.environment).embed(batch)
+        [result] = HttpEmbedder(settings=self.settings, environment=self.environment).embed(batch)
         if isinstance(result, RejectedText):
             raise _malformed(result.reason)
         return result

@@ -35,7 +35,10 @@ def make_gemini_request(model: str, batch: EmbeddingBatch) -> ProviderRequest:
 def parse_gemini_response(document: Any, count: int) -> list[Sequence[float]]:
     """Return a vector per text, in the order of the texts."""
     rows = require_rows(document.get("embeddings") if isinstance(document, dict) else None, count)
-    vectors = [row.get("values") if isinstance(row, dict) else None for row in rows]
-    if not all(isinstance(vector, list) for vector in vectors):
-        raise InvalidResponseError("expected a list of numbers as `values`")
+    vectors: list[Sequence[float]] = []
+    for row in rows:
+        values = row.get("values") if isinstance(row, dict) else None
+        if not isinstance(values, list):
+            raise InvalidResponseError("expected a list of numbers as `values`")
+        vectors.append(values)
     return vectors
