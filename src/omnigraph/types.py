@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.export.run import ExportResult
     from omnigraph.pipeline.export.target import TargetKind
     from omnigraph.pipeline.export.tasks import ExportFormat
+    from omnigraph.pipeline.load.run import LoadCounts
     from omnigraph.query.lint import LintReport
     from omnigraph.schema.evolution.steps import Cost, Unsupported
     from omnigraph.schema.property_types import IndexKind
@@ -94,6 +95,7 @@ __all__ = [
     "KeepReason",
     "KeptVersions",
     "LintReport",
+    "LoadCounts",
     "LoadResult",
     "MaintainResult",
     "MergeOutcome",
@@ -166,6 +168,7 @@ _NAMES_BY_MODULE: Final = {
     "pipeline.export.run": "ExportResult",
     "pipeline.export.target": "TargetKind",
     "pipeline.export.tasks": "ExportFormat",
+    "pipeline.load.run": "LoadCounts",
     "query.lint": "LintReport",
     "schema.evolution.steps": "Cost Unsupported",
     "schema.property_types": "IndexKind",

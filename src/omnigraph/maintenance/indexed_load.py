@@ -7,7 +7,7 @@ yes`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Applied, OmnigraphError, StorageError
@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.pipeline.load.plan import LoadPlan, run_load
-from omnigraph.pipeline.load.run import Loaded
+from omnigraph.pipeline.load.run import LoadCounts, Loaded
 from omnigraph.schema.tables import declared_indexes
 
 
@@ -46,6 +46,8 @@ class LoadResult(Displayed):
     """The indexes that were built directly after the load; None if that was not requested."""
     runner: str = "local"
     """Where the load ran: `local`, or `spark` and its master."""
+    changes: Mapping[str, LoadCounts] = field(default_factory=dict)
+    """What the load did with the rows of each type, by alias; empty without a commit."""
     unindexed: tuple[str, ...] = ()
     """The loaded types, by alias, whose declared indexes do not cover the new rows."""
 
@@ -86,6 +88,7 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
         base_branch=options.base,
         indexes=indexes,
         runner=options.runner.description,
+        changes=loaded.changes,
         unindexed=unindexed if indexes is None else (),
     )
 

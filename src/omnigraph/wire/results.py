@@ -77,10 +77,15 @@ class ChangeOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedTypeOutput(msgspec.Struct, frozen=True):
-    """How many entities of a type were loaded."""
+    """How many entities of a type were loaded, and what was done with them; zeros without a commit."""
 
     name: str
     entities_loaded: int
+    inserted: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    inserted_without_key: int = 0
 
 
 class IngestOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,14 +230,26 @@ def ingest_output(uri: str, result: LoadResult, names: TableNames) -> IngestOutp
         base_branch=result.base_branch,
         mode=result.mode,
         dry_run=result.dry_run,
-        nodes=[LoadedTypeOutput(name, count) for name, count in _counts_of(result.counts, "node:")],
-        edges=[LoadedTypeOutput(name, count) for name, count in _counts_of(result.counts, "edge:")],
+        nodes=_loaded_types(result, "node:"),
+        edges=_loaded_types(result, "edge:"),
         total_entities=result.total,
         actor_id=result.actor,
         commit=new_commit_output(result.commit, names),
         indexes=None if result.indexes is None else index_result_output(result.indexes),
         runner=result.runner,
     )
+
+
+def _loaded_types(result: LoadResult, prefix: str) -> list[LoadedTypeOutput]:
+    return [
+        LoadedTypeOutput(name, count, **_change_counts(result, prefix + name))
+        for name, count in _counts_of(result.counts, prefix)
+    ]
+
+
+def _change_counts(result: LoadResult, alias: str) -> dict[str, int]:
+    changes = result.changes.get(alias)
+    return {} if changes is None else msgspec.to_builtins(changes)
 
 
 def export_output(uri: str, branch: str, result: ExportResult) -> ExportOutput:

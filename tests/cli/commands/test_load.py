@@ -41,8 +41,9 @@ def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_s
     )
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, f"omnigraph load → {graph.resolve()} (direct, local)")
     document = json.loads(done.stdout)
-    assert document["nodes"] == [{"name": "Person", "entities_loaded": 2}]
-    assert document["edges"] == [{"name": "Knows", "entities_loaded": 1}]
+    none = {"replaced": 0, "unchanged": 0, "deleted": 0, "inserted_without_key": 0}
+    assert document["nodes"] == [{"name": "Person", "entities_loaded": 2, "inserted": 2, **none}]
+    assert document["edges"] == [{"name": "Knows", "entities_loaded": 1, "inserted": 1, **none}]
     assert (document["total_entities"], document["actor_id"]) == (3, "ada")
     head = json.loads(run_in_process("snapshot", "graph.omni", "--json", cwd=directory).stdout)["graph_commit_id"]
     assert document["commit"]["graph_commit_id"] == head
@@ -69,8 +70,8 @@ def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path) -> None:
     data = ("--data", "people.parquet", "--data", "more.csv")
     done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=directory)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
-    assert done.stderr.splitlines()[-1] == "built 2 indexes"
+    assert done.stderr.splitlines()[-3].startswith("loaded 3 entities at commit ")
+    assert done.stderr.splitlines()[-2:] == ["Person: 3 inserted", "built 2 indexes"]
     commits = json.loads(run_in_process("commit", "list", "graph.omni", "--json", cwd=directory).stdout)
     assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
 
@@ -221,3 +222,22 @@ def test_data_names_a_type_unless_the_directory_exists(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "year=2024").mkdir()
     assert split_data(text) == parts
+
+
+@pytest.mark.parametrize("runner", ["local", "spark"])
+def test_a_merge_reports_what_it_did_with_the_rows_of_each_type(
+    graph: Path, warm_spark: dict[str, str], runner: str
+) -> None:
+    directory = graph.parent
+    write(directory, "good.jsonl", *GOOD)
+    write(directory, "again.jsonl", {"type": "Person", "data": {"slug": "ada", "age": 37}}, *GOOD[1:])
+    arguments = ("--mode", "merge", "--runner", runner, "graph.omni")
+    first = omnigraph("load", "--data", "good.jsonl", *arguments, cwd=directory, env=warm_spark)
+    assert first.stderr.splitlines()[2:4] == ["Person: 2 inserted", "Knows: 1 inserted"]
+    again = omnigraph("load", "--data", "again.jsonl", *arguments, cwd=directory, env=warm_spark)
+    assert again.stderr.splitlines()[2:5] == [
+        "Person: 0 inserted, 1 replaced, 1 unchanged",
+        "Knows: 1 inserted",
+        "Knows has no key, so the merge added 1 row to the existing ones, and adds them again each time: "
+        "declare a @key, or give each row an id",
+    ]

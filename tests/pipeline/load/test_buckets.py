@@ -27,6 +27,7 @@ from omnigraph.storage.lance.stage import stage_replacement, stage_upsert, write
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.in_place import BucketedSource, in_place
 from tests.pipeline.load.test_run import contents, source
+from tests.schema.incarnations import catalog_of
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  email: String? @unique  first: String?  last: String? @unique(first, last)
@@ -119,6 +120,7 @@ def _without_new_ids(tables: Mapping[str, list[dict[str, object]]]) -> object:
 def test_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
     """Created and updated versions, identities and rows are those of Lance's own upsert."""
     results = []
+    (entity,) = catalog_of("node K { v: I64  l: [I64] }").types
     for way in ("lance", "workers", "driver"):
         place = parse_location(str(tmp_path / way))
         rows = pa.table({"id": [f"k{n}" for n in range(10)], "v": list(range(10)), "l": [[n] for n in range(10)]})
@@ -130,8 +132,8 @@ def test_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
         if way == "lance":
             staged = stage_upsert(dataset, news)
         elif way == "driver":
-            staged, replaced = replace_rows(dataset, news)
-            assert replaced == 3
+            staged, part = replace_rows(dataset, entity, news)
+            assert (part.replaced, part.unchanged) == (3, 0)
         else:
             keys = dataset.native.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
             graph_rows = {row["id"]: row for row in keys.to_pylist()}

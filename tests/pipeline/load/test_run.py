@@ -16,7 +16,7 @@ from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
-from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load.run import LoadCounts, Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.lance.dataset import open_dataset
@@ -127,6 +127,32 @@ def test_merge_replaces_by_id_and_inserts_the_rest(root: Location, load_records:
     assert people(root) == {"ada": 37, "grace": None}
     load_records(GRACE, mode=LoadMode.MERGE)
     assert people(root) == {"ada": 37, "grace": None}
+
+
+@pytest.mark.parametrize("rows_max", [0, 10_000], ids=["own upsert", "upsert of Lance"])
+def test_a_merge_counts_inserted_replaced_and_unchanged_rows(
+    root: Location, load_records: Callable[..., Loaded], monkeypatch: pytest.MonkeyPatch, rows_max: int
+) -> None:
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_UPSERT_ROWS_MAX", rows_max)
+    knows = {**KNOWS, "data": {"id": "k", "weight": 0.5}}
+    first = load_records(ADA, GRACE, knows, mode=LoadMode.MERGE)
+    assert first.changes == {"node:Person": LoadCounts(inserted=2), "edge:Knows": LoadCounts(inserted=1)}
+    alan = {"type": "Person", "data": {"slug": "alan"}}
+    older = {"type": "Person", "data": {"slug": "ada", "age": 37}}
+    again = load_records(older, GRACE, alan, knows, KNOWS, mode=LoadMode.MERGE)
+    assert again.changes == {
+        "node:Person": LoadCounts(inserted=1, replaced=1, unchanged=1),
+        "edge:Knows": LoadCounts(inserted=1, unchanged=1, inserted_without_key=1),
+    }
+    assert len(contents(root)["edge:Knows"]) == 2
+    heavier = {**KNOWS, "data": {"id": "k", "weight": None}}
+    assert load_records(heavier, mode=LoadMode.MERGE).changes == {"edge:Knows": LoadCounts(replaced=1)}
+
+
+def test_append_and_overwrite_count_rows(root: Location, load_records: Callable[..., Loaded]) -> None:
+    assert load_records(ADA, GRACE).changes == {"node:Person": LoadCounts(inserted=2)}
+    assert load_records(ADA, mode=LoadMode.OVERWRITE).changes == {"node:Person": LoadCounts(inserted=1, deleted=2)}
+    assert load_records(GRACE, dry_run=True).changes == {}
 
 
 def test_overwrite_replaces_the_types_that_are_named(root: Location, load_records: Callable[..., Loaded]) -> None:

@@ -130,7 +130,7 @@ def load(
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
-    messages = index_messages(target.address or location.uri, branch, result)
+    messages = [*change_messages(result), *index_messages(target.address or location.uri, branch, result)]
     output.show(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
@@ -198,6 +198,21 @@ def _more_advice(branch: str) -> Iterator[None]:
         if error.code == "load_type_missing":
             error.advice += Hint("For several types, name the type of each file: `--data TYPE=PATH`.")
         raise
+
+
+def change_messages(result: LoadResult) -> Iterator[str]:
+    """Yield what the load did with the rows of each type, and which of them may be duplicates."""
+    for alias, counts in result.changes.items():
+        name = alias.partition(":")[2]
+        parts = {"replaced": counts.replaced, "unchanged": counts.unchanged, "deleted": counts.deleted}
+        more = [f", {count:,} {action}" for action, count in parts.items() if count]
+        yield f"{name}: {counts.inserted:,} inserted{''.join(more)}"
+        if counts.inserted_without_key:
+            rows = format_count(counts.inserted_without_key, "row")
+            yield (
+                f"{name} has no key, so the merge added {rows} to the existing ones, and adds them again each time: "
+                "declare a @key, or give each row an id"
+            )
 
 
 def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:

@@ -43,11 +43,11 @@ from omnigraph.pipeline.load.keys import (
     whole_column,
 )
 from omnigraph.pipeline.load.rejects import ErrorWriter
-from omnigraph.pipeline.load.upsert import UpsertPart, upsert_bucket
+from omnigraph.pipeline.load.upsert import UpsertPart, add_digests, can_digest, upsert_bucket
 from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
-from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, DatasetVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ REPLACED: Final = "replaced"
 class GraphKeysTask:
     """Some fragments of a pinned table, to sort by id or by the endpoints in `ends`.
 
-    `compared` adds the columns that the rules compare, `identified` the row identities that a merge needs.
+    `compared` adds the columns that the rules compare, `identified` the row identities and digests that a merge needs.
     """
 
     catalog_json: str
@@ -177,9 +177,13 @@ def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     writer = KeyWriter(buckets=task.buckets)
     dataset = task.table.open()
     columns = ["id", *task.ends]
+    entity = entity_of(catalog_from_json(task.catalog_json), task.alias)
     if task.compared:
-        columns = compared_columns(entity_of(catalog_from_json(task.catalog_json), task.alias))
-    for rows in dataset.read_fragments(task.fragments, columns, with_identities=task.identified):
+        columns = compared_columns(entity)
+    digests = task.identified and can_digest(entity)
+    columns_to_read = dataset.schema.names if digests else columns
+    for batch in dataset.read_fragments(task.fragments, columns_to_read, with_identities=task.identified):
+        rows = add_digests(batch, [*columns, IDENTITY, ADDRESS]) if digests else batch
         ids = rows.column("id")
         for end in task.ends:
             writer.add(graph_section(task.alias, end), rows.column(end), make_key_batch(rows.column(end), "id", ids))

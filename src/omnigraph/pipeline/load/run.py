@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
-import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
@@ -44,7 +43,7 @@ from omnigraph.pipeline.load.keys import Buckets
 from omnigraph.pipeline.load.rejects import ErrorStream, ErrorWriter, merge_errors
 from omnigraph.pipeline.load.source import LoadSource
 from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
-from omnigraph.pipeline.load.upsert import UpsertPart, replace_rows
+from omnigraph.pipeline.load.upsert import UpsertPart, count_present, replace_rows
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.task_errors import decode_failure
 from omnigraph.storage.lance.dataset import DatasetVersion
@@ -84,13 +83,33 @@ class LoadRequest:
     base: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCounts:
+    """What a load did with the rows of one type."""
+
+    inserted: int = 0
+    """New rows. Every row of an `append` or `overwrite` is one."""
+    replaced: int = 0
+    """Rows that replaced a row with the same id and other values."""
+    unchanged: int = 0
+    """Rows that were equal to the row with the same id. Rows of types with blobs count as replaced."""
+    deleted: int = 0
+    """Rows of the graph that an `overwrite` deleted."""
+    inserted_without_key: int = 0
+    """Inserted rows of a merge into a type without a key that already had rows, so they may be duplicates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The result of a load: rows by alias, and the commit; None for a dry run and for an input without rows."""
+    """The result of a load: rows by alias, and the commit; None for a dry run and for an input without rows.
+
+    `changes` has what happened to the rows, by alias; it is empty without a commit.
+    """
 
     counts: Mapping[str, int]
     commit: CommitRecord | None
     branch_created: bool = False
+    changes: Mapping[str, LoadCounts] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -143,7 +162,9 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
             published = write(root, request.branch, write_request)
         else:
             published = create_branch_with_write(root, request.branch, request.base, write_request)
-    return Loaded(loading.counts(), None if published is None else published.publication.commit)
+    if published is None:
+        return Loaded(loading.counts(), None)
+    return Loaded(loading.counts(), published.publication.commit, changes=dict(loading.changes))
 
 
 class _Load:
@@ -158,6 +179,7 @@ class _Load:
         self._loaded: LoadedInput | None = None
         self._targets: dict[str, WritableTable] = {}
         self._checked: BucketResult | None = None
+        self.changes: dict[str, LoadCounts] = {}
 
     def counts(self) -> dict[str, int]:
         types = () if self._loaded is None else self._loaded.types
@@ -236,7 +258,9 @@ class _Load:
         effects = []
         for loaded_type in loaded.types:
             target = self._targets[loaded_type.entity.alias]
-            transaction, rows = self._transaction(area.snapshot, target, loaded_type)
+            transaction, changes = self._transaction(target, loaded_type)
+            self.changes[loaded_type.entity.alias] = changes
+            rows = target.table.row_count + changes.inserted - changes.deleted
             effects.append(area.transaction_effect(target, transaction, rows))
         reads = frozenset(table.id for table in area.snapshot.tables.values())
         return area.finish(tuple(effects), reads, self.counts())
@@ -277,26 +301,25 @@ class _Load:
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
-    def _transaction(
-        self, snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
-    ) -> tuple[StagedTransaction, int]:
+    def _transaction(self, target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, LoadCounts]:
         match self._request.mode:
             case LoadMode.APPEND:
-                rows = target.table.row_count + loaded_type.count
-                return stage_fragments(target.dataset, loaded_type.fragments), rows
+                counts = LoadCounts(inserted=loaded_type.count)
+                return stage_fragments(target.dataset, loaded_type.fragments), counts
             case LoadMode.OVERWRITE:
-                return stage_overwrite_with(target.dataset, loaded_type.fragments), loaded_type.count
+                counts = LoadCounts(inserted=loaded_type.count, deleted=target.table.row_count)
+                return stage_overwrite_with(target.dataset, loaded_type.fragments), counts
             case LoadMode.MERGE if self._checked is not None and self._buckets is not None:
                 alias = loaded_type.entity.alias
                 part = self._checked.upserts.get(alias, UpsertPart())
-                rows = target.table.row_count + loaded_type.count - part.replaced
+                counts = _merge_counts(target, loaded_type, part)
                 if not part.replaced:
-                    return stage_fragments(target.dataset, part.fragments), rows
+                    return stage_fragments(target.dataset, part.fragments), counts
                 version = DatasetVersion.of(target.dataset)
                 deletions = delete_replaced_rows(version, alias, self._checked.keys, self._buckets, self._run_tasks)
-                return stage_replacement(target.dataset, deletions, part.fragments), rows
+                return stage_replacement(target.dataset, deletions, part.fragments), counts
             case LoadMode.MERGE:
-                return _upsert(snapshot, target, loaded_type)
+                return _upsert(target, loaded_type)
 
     def _discard(self) -> None:
         """Delete what workers wrote: nothing else references it."""
@@ -355,15 +378,26 @@ def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable
     return table.owner == area.snapshot.branch.id and current == (target.dataset.location, target.dataset.branch)
 
 
-def _upsert(snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, int]:
+def _upsert(target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, LoadCounts]:
     """Stage a merge of rows that are on the driver."""
     assert loaded_type.rows is not None, "the parts have the rows"
+    entity, rows = loaded_type.entity, loaded_type.rows.columns
     if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
-        staged, replaced = replace_rows(target.dataset, loaded_type.rows.columns)
-        return staged, target.table.row_count + loaded_type.count - replaced
-    present = SnapshotLookup(snapshot).present_ids(loaded_type.entity.id, loaded_type.rows.ids)
-    added = loaded_type.count - int(pc.sum(present).as_py() or 0)
-    rows = target.table.row_count + added
-    if added == loaded_type.count:
-        return stage_fragments(target.dataset, write_rows(target.dataset, loaded_type.rows.columns)), rows
-    return stage_upsert(target.dataset, loaded_type.rows.columns), rows
+        staged, part = replace_rows(target.dataset, entity, rows)
+        return staged, _merge_counts(target, loaded_type, part)
+    part = count_present(target.dataset, entity, rows) if target.table.row_count else UpsertPart()
+    counts = _merge_counts(target, loaded_type, part)
+    if not part.replaced:
+        return stage_fragments(target.dataset, write_rows(target.dataset, rows)), counts
+    return stage_upsert(target.dataset, rows), counts
+
+
+def _merge_counts(target: WritableTable, loaded_type: LoadedType, part: UpsertPart) -> LoadCounts:
+    inserted = loaded_type.count - part.replaced
+    may_repeat = target.table.row_count and not loaded_type.entity.key
+    return LoadCounts(
+        inserted=inserted,
+        replaced=part.replaced - part.unchanged,
+        unchanged=part.unchanged,
+        inserted_without_key=inserted if may_repeat else 0,
+    )
