@@ -38,8 +38,9 @@ def main() -> None:
     try:
         _prepare_streams()
         exit_code = run(sys.argv[1:])
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+    except KeyboardInterrupt as interrupt:
+        # A command that knows what an interrupted operation left adds it as a note.
+        sys.stderr.write(": ".join(["interrupted", *getattr(interrupt, "__notes__", ())]) + "\n")
         exit_code = 128 + (_received_signals[0] if _received_signals else signal.SIGINT)
     except BrokenPipeError:
         exit_code = BROKEN_PIPE_EXIT_CODE

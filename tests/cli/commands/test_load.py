@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -13,8 +15,8 @@ import pytest
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.cli.commands.load import index_messages, split_data
 from omnigraph.maintenance.indexed_load import LoadResult
-from tests.cli.process import OMNIGRAPH, CommandResult, omnigraph, run_in_process, tree
-from tests.waiting import SECONDS_MAX
+from tests.cli.process import OMNIGRAPH, CommandResult, environment, omnigraph, run_in_process, tree
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -241,3 +243,31 @@ def test_a_merge_reports_what_it_did_with_the_rows_of_each_type(
         "Knows has no key, so the merge added 1 row to the existing ones, and adds them again each time: "
         "declare a @key, or give each row an id",
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "point", "note"),
+    [
+        (signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written"),
+        (signal.SIGTERM, Failpoint.FORK_BEFORE, ": nothing was written"),
+        (signal.SIGINT, Failpoint.PUBLISH_BEFORE, ""),
+    ],
+)
+def test_an_interrupted_load_prints_whether_something_was_written(
+    directory: Path, tmp_path: Path, number: signal.Signals, point: Failpoint, note: str
+) -> None:
+    gate = tmp_path / "gate"
+    write(directory, "good.jsonl", *GOOD)
+    assert run_in_process("init", "--quiet", "--schema", "schema.pg", "graph.omni", cwd=directory).exit_code == 0
+    assert run_in_process("branch", "create", "review", "graph.omni", cwd=directory).exit_code == 0
+    with subprocess.Popen(
+        [OMNIGRAPH, "load", "--data", "good.jsonl", "--branch", "review", "--runner", "local", "graph.omni"],
+        cwd=directory,
+        env=environment({"OMNIGRAPH_FAILPOINTS": f"{point}=hold:{gate}"}),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(gate.with_name("gate.reached").exists)
+        os.kill(process.pid, number)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert (process.returncode, stderr.splitlines()[-1]) == (128 + number, f"interrupted{note}")

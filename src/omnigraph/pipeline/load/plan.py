@@ -21,7 +21,7 @@ from omnigraph.graph.scratch import open_scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Piece
-from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
+from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load, nothing_written_if_interrupted
 from omnigraph.pipeline.load.source import LoadInputs, LoadSource, classify_inputs, plan_files, plan_source
 from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.catalog import Catalog
@@ -108,7 +108,9 @@ def open_source(plan: LoadPlan) -> Iterator[LoadSource]:
     """Yield the source of a plan. Its files in the scratch directory are deleted afterwards."""
     scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
     with scratch as area:
-        yield plan_source(plan.inputs, plan.pieces, plan.catalog, area, plan.options.progress)
+        with nothing_written_if_interrupted():
+            source = plan_source(plan.inputs, plan.pieces, plan.catalog, area, plan.options.progress)
+        yield source
 
 
 def _write_rejects_to(location: Location) -> ErrorSink:

@@ -10,7 +10,8 @@ deletes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -151,7 +152,8 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
     with open_scratch(root) as scratch:
         loading = _Load(request, run_tasks, scratch)
         if request.dry_run:
-            loading.check_only(read_snapshot(root, request.branch))
+            with nothing_written_if_interrupted():
+                loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None)
         # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
         restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
@@ -165,6 +167,16 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
     if published is None:
         return Loaded(loading.counts(), None)
     return Loaded(loading.counts(), published.publication.commit, changes=dict(loading.changes))
+
+
+@contextmanager
+def nothing_written_if_interrupted() -> Iterator[None]:
+    """Add to Ctrl-C that nothing was written, for a block before the first commit of a table."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note("nothing was written")
+        raise
 
 
 class _Load:
@@ -190,7 +202,8 @@ class _Load:
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
-            return self._stage(area)
+            with nothing_written_if_interrupted():
+                return self._stage(area)
         except BaseException:  # also Ctrl-C: nothing references what was staged
             self._discard()
             raise
