@@ -20,8 +20,8 @@ STATES = [
     (False, True, True, "tokens_missing"),
     (True, False, False, AccessState.WRITE),
     (True, False, True, AccessState.WRITE),
-    (True, True, False, AccessState.WRITE),
-    (True, True, True, AccessState.WRITE),
+    (True, True, False, AccessState.POLICY),
+    (True, True, True, AccessState.POLICY),
 ]
 
 

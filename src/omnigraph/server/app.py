@@ -447,7 +447,8 @@ def _list_graphs(serving: Serving, _: str) -> GraphListResponse:
 
 def _whoami(serving: Serving, actor: str) -> WhoamiOutput:
     actions = {action.value: amount for action, amount in serving.gate.allowed(actor).items()}
-    graphs = [GraphActionsOutput(graph_id, actions) for graph_id in sorted(serving.graphs)]
+    is_allowed = any(amount != "none" for amount in actions.values())
+    graphs = [GraphActionsOutput(graph_id, actions) for graph_id in sorted(serving.graphs) if is_allowed]
     actor_id = None if serving.state is AccessState.OPEN else actor
     return WhoamiOutput(actor_id=actor_id, state=serving.state.value, graphs=graphs)
 

@@ -23,11 +23,12 @@ _FALSE: Final = frozenset({"", "0", "false"})
 
 
 class AccessState(StrEnum):
-    """What callers may do where no policy applies: everything without a token, or what `--access` says with one."""
+    """What callers may do: everything without a token; with one, what `--access` says, or what the policy allows."""
 
     OPEN = "open"
     READ = "read"
     WRITE = "write"
+    POLICY = "policy"
 
 
 def read_flag(environment: Mapping[str, str], name: str) -> bool:
@@ -38,7 +39,7 @@ def read_flag(environment: Mapping[str, str], name: str) -> bool:
 def decide_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bool, access: AccessState) -> AccessState:
     """Return the state of a server; raise if no request could succeed, or if nothing protects it."""
     if has_tokens:
-        return access
+        return AccessState.POLICY if has_policy else access
     if has_policy:
         raise UsageError(
             "the server has a policy but no tokens: every request would be rejected",

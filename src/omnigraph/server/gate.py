@@ -1,17 +1,24 @@
-"""What an actor may do: one gate for every route. Pure.
+"""What an actor may do: one gate for every route, with a policy or without one.
 
-In: an actor, an action and the branches that it concerns. Out: nothing, or an error with the reason.
+In: an actor, an action and the branches that it concerns. Out: nothing, or an error with the reason. Decisions of a
+policy are logged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from omnigraph.base.authorization import AccessAction, Authority
 from omnigraph.base.errors import ErrorKind
+from omnigraph.policy.cedar import CompiledPolicy
+from omnigraph.policy.decide import PolicyDecision
+from omnigraph.policy.gate import PolicyGate
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError
+from omnigraph.server.logs import log_event
 
 
 class GraphAction(StrEnum):
@@ -67,3 +74,39 @@ class AccessGate:
         """Return `all` or `none` for each action."""
         is_reader = self.state is AccessState.READ
         return {action: "none" if is_reader and action not in READ_ACTIONS else "all" for action in GraphAction}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyActionGate:
+    """The gate of a server with a policy, which SIGHUP may replace. What no rule allows is denied."""
+
+    policy: Callable[[], CompiledPolicy]
+    list_branches: Callable[[], list[str]]
+
+    def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
+        """Raise unless the policy allows it. A read of two branches must be allowed for each of them."""
+        gate = PolicyGate(self.policy(), _log_decision)
+        name = AccessAction(action.value)
+        if action is GraphAction.READ and subject.target is not None:
+            gate.check(Authority(action=name, branch=subject.branch), actor)
+            gate.check(Authority(action=name, branch=subject.target), actor)
+        else:
+            gate.check(Authority(action=name, branch=subject.branch, target=subject.target), actor)
+
+    def allowed(self, actor: str) -> dict[GraphAction, str]:
+        """Return for each action on how many branches the policy allows it."""
+        gate = PolicyGate(self.policy())
+        branches = self.list_branches()
+        return {action: gate.extent(actor, AccessAction(action.value), branches) for action in GraphAction}
+
+
+def _log_decision(actor: str, authority: Authority, decision: PolicyDecision) -> None:
+    log_event(
+        "policy decision",
+        actor=actor,
+        action=authority.action.value,
+        branch=authority.branch,
+        target=authority.target,
+        allowed=decision.is_allowed,
+        rule=decision.rule,
+    )

@@ -29,11 +29,14 @@ from omnigraph.client.local import LocalGraph
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
+from omnigraph.policy.bundle import BundleKind
+from omnigraph.policy.cedar import CompiledPolicy
+from omnigraph.policy.files import read_policy
 from omnigraph.server.admission import Admission
 from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
-from omnigraph.server.gate import AccessGate
+from omnigraph.server.gate import AccessGate, ActionGate, PolicyActionGate
 from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event, start_log
 from omnigraph.server.metrics import Metrics
@@ -49,6 +52,7 @@ class ServerSettings:
     bind: str
     access: AccessState
     is_unauthenticated: bool
+    policy: Path | None
     tls_certificate: Path | None
     tls_key: Path | None
     root_path: str
@@ -66,7 +70,7 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     tokens = read_tokens(environment)
     state = decide_state(
         has_tokens=bool(tokens),
-        has_policy=False,
+        has_policy=settings.policy is not None,
         is_unauthenticated=settings.is_unauthenticated or read_flag(environment, UNAUTHENTICATED),
         access=settings.access,
     )
@@ -74,17 +78,17 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     start_log(as_json=settings.logs_json)
     if not is_loopback(host) and settings.tls_certificate is None:
         log_event("warning: tokens and data are sent unencrypted; pass --tls-cert, or use a proxy with TLS")
-    current_tokens = _Tokens(environment, TokenTable.make(tokens))
-    signal.signal(signal.SIGHUP, current_tokens.read_again)
+    current = _Current(environment, settings.policy)
+    signal.signal(signal.SIGHUP, current.read_again)
     admission, waiting = Admission(), Waiting()
     graph = _open_graph(settings.store, admission)
     serving = Serving(
         graphs={DEFAULT_GRAPH: graph},
         health={DEFAULT_GRAPH: HealthCache(partial(graph.health, settings.render_hint))},
-        gate=AccessGate(state),
+        gate=_make_gate(state, current, graph),
         state=state,
         admission=admission,
-        tokens=current_tokens.table,
+        tokens=current.tokens,
         metrics=Metrics(admission),
         waiting=waiting,
         root_path=settings.root_path.rstrip("/"),
@@ -119,25 +123,51 @@ def _open_graph(location: Location, admission: Admission) -> LocalGraph:
     return LocalGraph(graph=Graph(location), uri=f"graphs/{DEFAULT_GRAPH}", limits=allowed)
 
 
-class _Tokens:
-    """The tokens of the environment. SIGHUP reads them again; values that are invalid then change nothing."""
+def _make_gate(state: AccessState, current: _Current, graph: LocalGraph) -> ActionGate:
+    if state is not AccessState.POLICY:
+        return AccessGate(state)
+    return PolicyActionGate(current.policy, lambda: graph.list_branches().branches)
 
-    def __init__(self, environment: Mapping[str, str], table: TokenTable) -> None:
+
+class _Current:
+    """The tokens of the environment and the policy of a file. SIGHUP reads both; invalid ones change nothing."""
+
+    def __init__(self, environment: Mapping[str, str], policy_file: Path | None) -> None:
         self._environment = environment
-        self._table = table
+        self._policy_file = policy_file
+        self._tokens = TokenTable.make(read_tokens(environment))
+        self._policy = None if policy_file is None else _read_policy(policy_file)
 
-    def table(self) -> TokenTable:
+    def tokens(self) -> TokenTable:
         """Return the current tokens."""
-        return self._table
+        return self._tokens
+
+    def policy(self) -> CompiledPolicy:
+        """Return the current policy."""
+        assert self._policy is not None
+        return self._policy
 
     def read_again(self, *_: object) -> None:
-        """Read the tokens again."""
+        """Read the tokens and the policy again."""
         try:
-            self._table = TokenTable.make(read_tokens(self._environment))
+            tokens = TokenTable.make(read_tokens(self._environment))
+            policy = None if self._policy_file is None else _read_policy(self._policy_file)
         except OmnigraphError as error:
-            log_event("tokens not read", reason=error.message)
+            log_event("tokens not read", reason=error.render())
         else:
-            log_event("tokens read", actors=len(self._table.actors))
+            self._tokens, self._policy = tokens, policy
+            log_event("tokens read", actors=len(tokens.actors), rules=0 if policy is None else len(policy.bundle.rules))
+
+
+def _read_policy(path: Path) -> CompiledPolicy:
+    policy = read_policy(path, DEFAULT_GRAPH)
+    if policy.bundle.kind is BundleKind.SERVER:
+        raise UsageError(
+            f"the policy '{path}' is about the server: expected rules about a graph",
+            code="policy_kind",
+            hint="Pass a file with rules about a graph. A server of one graph lists that graph to every token.",
+        )
+    return policy
 
 
 class _Server(uvicorn.Server):

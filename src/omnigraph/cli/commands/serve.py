@@ -32,6 +32,10 @@ class LogFormat(StrEnum):
 
 
 AccessOption = Annotated[TokenAccess, typer.Option("--access", help="What every token may do.")]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option("--policy", metavar="FILE", help="A policy that decides who may do what, instead of --access."),
+]
 Unauthenticated = Annotated[
     bool, typer.Option("--unauthenticated", help="Require no token, and allow everything to everyone.")
 ]
@@ -57,12 +61,14 @@ Grace = Annotated[
     "omnigraph serve graph.omni --unauthenticated",
     "OMNIGRAPH_SERVER_BEARER_TOKEN=secret omnigraph serve graph.omni --access write",
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve s3://bucket/graph.omni --bind 0.0.0.0:8080",
+    "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve graph.omni --policy team.policy.yaml",
 )
 def serve(
     target: GraphArguments,
     *,
     bind: Bind = "127.0.0.1:8080",
     access: AccessOption = TokenAccess.READ,
+    policy: PolicyOption = None,
     unauthenticated: Unauthenticated = False,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -77,7 +83,7 @@ def serve(
 
     Clients send a token, from OMNIGRAPH_SERVER_BEARER_TOKEN (actor default) or from an object with a token for each
     actor in OMNIGRAPH_SERVER_BEARER_TOKENS_JSON or the file OMNIGRAPH_SERVER_BEARER_TOKENS_FILE. SIGHUP reads the file
-    again. Prints one line, OMNIGRAPH_LISTEN_ADDR=HOST:PORT, when it listens. The log is on stderr.
+    and the policy again. Prints one line, OMNIGRAPH_LISTEN_ADDR=HOST:PORT, when it listens. The log is on stderr.
     """
     location = target.locate()
     if (tls_certificate is None) != (tls_key is None):
@@ -101,6 +107,7 @@ def serve(
         bind=bind,
         access=AccessState(access.value),
         is_unauthenticated=unauthenticated,
+        policy=policy,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         root_path=root_path,

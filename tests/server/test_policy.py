@@ -1,0 +1,164 @@
+"""A server with a policy, over real sockets: a table of requests and actors, SIGHUP, and what the log has."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import omnigraph as og
+from tests.policy.test_bundle import TEAM
+from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, HttpAnswer, ServerProcess, serve
+from tests.waiting import SECONDS_MAX, wait_until
+
+TOKENS: Final = {"act-ada": "token-ada", "act-bo": "token-bo", "stranger": "token-stranger"}
+INSERT: Final = 'query a() { insert Person { slug: "x" } }'
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("policy")
+    (directory / "tokens.json").write_text(json.dumps(TOKENS))
+    (directory / "team.yaml").write_text(TEAM)
+    graph = og.init(str(directory / "graph.omni"), SCHEMA)
+    (directory / "people.jsonl").write_text(LINES)
+    graph.load(str(directory / "people.jsonl"))
+    graph.create_branch("review")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path) -> Iterator[ServerProcess]:
+    with start(directory) as process:
+        yield process
+
+
+def start(directory: Path) -> Any:
+    variables = {"OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(directory / "tokens.json")}
+    return serve(directory / "graph.omni", directory, "--policy", str(directory / "team.yaml"), environment=variables)
+
+
+def ask(server: ServerProcess, actor: str, method: str, path: str, document: Any = None) -> HttpAnswer:
+    return server.send(method, path, document, token=TOKENS[actor])
+
+
+# The route, and the status for act-ada (team, admins), act-bo (team) and an actor in no group.
+REQUESTS: Final = [
+    ("POST", "query", {"query": ALL_PEOPLE}, (200, 200, 403)),
+    ("POST", "query", {"query": ALL_PEOPLE, "branch": "review"}, (200, 200, 403)),
+    ("POST", "export", {}, (200, 200, 403)),
+    ("GET", "snapshot", None, (200, 200, 403)),
+    ("GET", "branches", None, (200, 200, 403)),
+    ("GET", "log", None, (200, 200, 403)),
+    ("GET", "diff?from=main&to=review", None, (200, 200, 403)),
+    ("POST", "mutate", {"query": INSERT}, (403, 403, 403)),
+    ("POST", "branches/merge", {"source": "review", "target": "main", "dry_run": True}, (200, 200, 403)),
+    ("POST", "branches/merge", {"source": "review", "target": "main"}, (200, 403, 403)),
+    ("DELETE", "branches/review", None, (None, 403, 403)),
+    ("POST", "branches", {"name": "other"}, (None, 403, 403)),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "document", "statuses"), REQUESTS)
+def test_requests_of_actors(
+    server: ServerProcess, method: str, path: str, document: Any, statuses: tuple[int | None, ...]
+) -> None:
+    for actor, status in zip(("act-ada", "act-bo", "stranger"), statuses, strict=True):
+        if status is None:
+            continue
+        answer = ask(server, actor, method, path, document)
+        assert answer.status == status, (actor, answer.body)
+        if status == 403:
+            assert answer.document["error_code"] == "policy_denied"
+
+
+def test_team_writes_on_its_branches_and_admins_promote(server: ServerProcess) -> None:
+    assert ask(server, "act-ada", "POST", "branches", {"name": "draft"}).status == 200
+    changed = ask(server, "act-bo", "POST", "mutate", {"query": INSERT, "branch": "draft"})
+    assert changed.status == 200
+    assert changed.document["commit"]["actor_id"] == "act-bo"
+    denied = ask(server, "act-bo", "POST", "branches/merge", {"source": "draft", "target": "main"})
+    assert denied.document["error"] == (
+        "policy denied action 'branch_merge' on branch 'draft' targeting branch 'main' for actor 'act-bo'"
+    )
+    assert ask(server, "act-ada", "POST", "branches/merge", {"source": "draft", "target": "main"}).status == 200
+
+
+def test_a_denied_load_writes_nothing(server: ServerProcess, directory: Path) -> None:
+    files_before = {path for path in (directory / "graph.omni").rglob("*") if path.is_file()}
+    headers = {"Content-Type": "application/x-ndjson"}
+    for path in ("load/ndjson?branch=main", "load/ndjson?branch=new&from=main"):
+        answer = server.send("POST", path, body=LINES.encode(), headers=headers, token=TOKENS["act-bo"])
+        assert answer.status == 403, answer.body
+    assert {path for path in (directory / "graph.omni").rglob("*") if path.is_file()} == files_before
+
+
+def test_whoami_and_tools_follow_the_policy(server: ServerProcess) -> None:
+    document = ask(server, "act-bo", "GET", "/whoami").document
+    assert document["state"] == "policy"
+    actions = document["graphs"][0]["actions"]
+    assert (actions["read"], actions["change"], actions["branch_merge"]) == ("all", "some", "none")
+    assert ask(server, "stranger", "GET", "/whoami").document["graphs"] == []
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    tools = {actor: _tools(ask(server, actor, "POST", "mcp", message)) for actor in TOKENS}
+    assert tools["stranger"] == set()
+    assert "branches_merge" in tools["act-ada"] - tools["act-bo"]
+    assert {"query", "mutate"} <= tools["act-bo"]
+
+
+def test_decisions_are_logged_without_tokens(server: ServerProcess) -> None:
+    ask(server, "act-bo", "POST", "mutate", {"query": INSERT})
+    wait_until(lambda: "policy decision actor=act-bo action=change" in server.log.read_text(), "the decision is logged")
+    assert not any(token in server.log.read_text() for token in TOKENS.values())
+
+
+def test_sighup_takes_a_valid_policy_and_keeps_the_old_one_otherwise(directory: Path, tmp_path: Path) -> None:
+    for name in ("tokens.json", "team.yaml"):
+        (tmp_path / name).write_text((directory / name).read_text())
+    og.init(str(tmp_path / "graph.omni"), SCHEMA)
+    with start(tmp_path) as server:
+        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 403
+        (tmp_path / "team.yaml").write_text(TEAM.replace("branch_scope: unprotected", "branch_scop: any"))
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "unknown member" in server.log.read_text(), "the log says that the policy is invalid")
+        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 403
+        (tmp_path / "team.yaml").write_text(TEAM.replace("branch_scope: unprotected", "branch_scope: any"))
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "tokens read" in server.log.read_text(), "the log says that the policy was read")
+        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 200
+
+
+BOOT_ERRORS: Final = {
+    "no tokens": (TEAM, False, 2, "the server has a policy but no tokens"),
+    "invalid": (TEAM.replace("[change]", "[chnge]"), True, 1, "did you mean 'change'?"),
+    "of a server": (
+        "version: 1\ngroups: {o: [a]}\nrules: [{id: l, allow: {actors: {group: o}, actions: [graph_list]}}]\n",
+        True,
+        2,
+        "expected rules about a graph",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOOT_ERRORS)
+def test_boot_errors(name: str, directory: Path, tmp_path: Path) -> None:
+    policy, has_tokens, code, message = BOOT_ERRORS[name]
+    (tmp_path / "p.yaml").write_text(policy)
+    graph, file = str(directory / "graph.omni"), str(tmp_path / "p.yaml")
+    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", graph, "--bind", "127.0.0.1:0", "--policy", file]
+    environment = {"PATH": "/usr/bin:/bin"}
+    if has_tokens:
+        environment["OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"] = str(directory / "tokens.json")
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert message in ended.stderr
+
+
+def _tools(answer: HttpAnswer) -> set[str]:
+    return {tool["name"] for tool in answer.document["result"]["tools"]}
