@@ -13,7 +13,6 @@ let lastTab = "rows";
 
 export function ReadResult({ run, types }) {
   const { result, columns, milliseconds } = run;
-  const { link } = usePlace();
   const [tab, setTab] = useState(lastTab);
   const select = (id) => {
     lastTab = id;
@@ -27,7 +26,7 @@ export function ReadResult({ run, types }) {
     <div class="result-head">
       <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
       <span class="spring"></span>
-      <span class="muted small">${formatDuration(milliseconds)} at commit</span><${Id} id=${result.graph_commit_id} href=${link("history", [result.graph_commit_id])} />
+      <span class="muted small">${formatDuration(milliseconds)} at commit</span><${Id} id=${result.graph_commit_id} />
       <button type="button" title="Download all rows as CSV" onClick=${csv}><${Icon} name="download" />CSV</button>
       <button type="button" title="Download all rows as JSON" onClick=${json}><${Icon} name="download" />JSON</button>
     </div>
@@ -45,10 +44,10 @@ function JsonText({ value }) {
 }
 
 export function ChangeResult({ change }) {
-  const { graph, link } = usePlace();
+  const { graph } = usePlace();
   const id = change.commit?.graph_commit_id;
   const changes = useRequest((signal) => (id ? getCommitChanges(graph, id, { limit: 100 }, { signal }) : Promise.resolve(null)), [id]);
   if (!id) return html`<${Notice}>Nothing changed, so no commit was created.<//>`;
-  return html`<${Notice} kind="success"><p><strong>Changed ${count(change.affected_nodes, "node")} and ${count(change.affected_edges, "edge")}</strong> on branch ${change.branch}, commit <${Id} id=${id} href=${link("history", [id])} /></p><//>
+  return html`<${Notice} kind="success"><p><strong>Changed ${count(change.affected_nodes, "node")} and ${count(change.affected_edges, "edge")}</strong> on branch ${change.branch}, commit <${Id} id=${id} /></p><//>
     <${Panel} title="Changed entities"><${Answer} answer=${changes}>${(document) => html`<${ChangeList} changes=${document.changes} hasMore=${Boolean(document.next_page_token)} />`}<//><//>`;
 }
