@@ -69,7 +69,7 @@ class YamlReader:
         return []
 
     def text(self, node: YamlNode | None) -> str | None:
-        """Return a text that is not blank, or None with a problem; None without one if there is no node."""
+        """Return the text of a node. If it is blank or not text, add a problem and return None. No node: None."""
         if node is None:
             return None
         if isinstance(node.content, str) and node.content.strip():
