@@ -12,6 +12,7 @@ from omnigraph.engine.cache import Cache, TableKey
 from omnigraph.engine.columns.dictionary import ValueDictionary, compact_codes, distinct_numbers
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions, TraversalMode
+from omnigraph.engine.prepare import QueryPlanner, QuerySource
 from omnigraph.engine.traversal.adjacency import (
     adjacency_path,
     build_adjacency,
@@ -175,3 +176,16 @@ def test_compact_codes_and_distinct_numbers() -> None:
         used, ranks = compact_codes(codes, size)
         assert (used.tolist(), ranks.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
     assert distinct_numbers(np.array([3, 1, 3, 2])).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cached"),
+    [
+        ("query nowhere($n: I64) { match { $p: P { n: $n } } return { $p.k } }", True),
+        ("query timed($n: I64) { match { $p: P { n: $n } } return { $p.k, now() as t } }", False),
+    ],
+)
+def test_bound_plans_are_cached_unless_they_read_the_clock(graph: Snapshot, text: str, is_cached: bool) -> None:
+    planner = QueryPlanner(source=QuerySource(text))
+    assert (planner.bound_plan(graph, {"n": 3}) is planner.bound_plan(graph, {"n": 3})) is is_cached
+    assert planner.bound_plan(graph, {"n": 4}) is not planner.bound_plan(graph, {"n": 3})

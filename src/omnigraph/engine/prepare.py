@@ -26,6 +26,7 @@ from omnigraph.query.explain import ExplainedStep, estimate_steps, explain_plan,
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.walk import reads_clock
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
 
@@ -95,8 +96,7 @@ class QueryPlanner:
         now = datetime.fromtimestamp(SYSTEM_CLOCK.now_us() / 1_000_000, UTC)
         bound = bind_plan(plan, values, now)
         assert isinstance(bound, ReadPlan)
-        # A text without "now" does not read the clock, so that the same values give the same plan.
-        if "now" not in self.source.text:
+        if not reads_clock(plan):
             _store(self._bound, key, (plan, bound))
         return bound
 

@@ -15,6 +15,7 @@ from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import I64, STRING
+from omnigraph.query.plan.walk import reads_clock
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.syntax import ComparisonOperator
 from tests.query.golden_files import checked
@@ -95,3 +96,15 @@ def test_plan_can_be_pickled() -> None:
 
 def test_every_expression_has_parts() -> None:
     assert all(issubclass(kind, ex.Node) for kind in get_args(ex.Expr))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TEXT, False),  # the name of the edge contains "now"
+        ("query a() { match { $p: Person } return { $p.name, now() as t } }", True),
+        ("query a() { match { $p: Person not { $p knows $f  now() > now() } } return { $p.name } }", True),
+    ],
+)
+def test_reads_clock(text: str, expected: bool) -> None:
+    assert reads_clock(planned(text)) is expected

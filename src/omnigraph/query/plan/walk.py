@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import ScanFilter, change_all, split_filter
+from omnigraph.query.plan.expression_walk import ScanFilter, change_all, split_filter, walk
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan
 
 Change = Callable[[ex.Expr], ex.Expr]
@@ -94,6 +94,12 @@ def expressions_of(relation: op.Relation) -> Iterator[ex.Expr]:
         for item in conjuncts if isinstance(conjuncts, tuple) else (conjuncts,):
             if item is not None:
                 yield item.expression if isinstance(item, ex.NamedExpression | op.OrderKey) else item
+
+
+def reads_clock(plan: ReadPlan) -> bool:
+    """Return whether the rows of a query depend on the time at which it runs."""
+    expressions = (expr for step in steps_of(plan.root) for expr in expressions_of(step))
+    return any(isinstance(part, ex.Now) for expr in expressions for part in walk(expr))
 
 
 def with_expressions(relation: op.Relation, change: Change) -> op.Relation:
