@@ -38,6 +38,7 @@ def show_query(browser: Browser) -> None:
 PAGES: Final[dict[str, tuple[str, Callable[[Browser], None]]]] = {
     "graphs": ("#/graphs", lambda browser: browser.wait_text("nodes of 3 types")),
     "query": ("#/g/default@main/query", show_query),
+    "schema": ("#/g/default@main/schema/node%3APaper", lambda browser: browser.wait_text("19 pending")),
 }
 
 

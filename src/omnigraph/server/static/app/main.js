@@ -8,10 +8,12 @@ import { Answer, ErrorBox, Loading } from "./parts/widgets.js";
 import { GraphsPage } from "./pages/graphs.js";
 import { LoginPage } from "./pages/login.js";
 import { QueryPage } from "./pages/query.js";
+import { SchemaPage } from "./pages/schema.js";
 import { makeAddress, Place, session, stateOf, useAddress, useRequest } from "./state.js";
 
 const PAGES = [
   { id: "query", text: "Query", Page: QueryPage },
+  { id: "schema", text: "Schema", Page: SchemaPage },
 ];
 
 function App() {

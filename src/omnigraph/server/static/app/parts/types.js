@@ -11,7 +11,7 @@ export function typesOf({ catalog, entity_counts: counts, indexes = [] }) {
     const key = `${kind}:${type.name}`;
     const own = indexes.filter((index) => index.table_key === key);
     return {
-      ...type, kind, key, count: counts[key] ?? 0, colour: position % COLOURS, properties: type.properties || [],
+      ...type, kind, key, key_names: type.key || [], count: counts[key] ?? 0, colour: position % COLOURS, properties: type.properties || [],
       indexes: own, source: names.get(type.source), target: names.get(type.target),
     };
   };
