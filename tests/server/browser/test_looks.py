@@ -35,10 +35,16 @@ def show_query(browser: Browser) -> None:
     browser.find("#result tbody td")
 
 
+def show_commit(browser: Browser) -> None:
+    browser.click(".commit-main", "mutate")
+    browser.wait_text("omnigraph commit revert")
+
+
 PAGES: Final[dict[str, tuple[str, Callable[[Browser], None]]]] = {
     "graphs": ("#/graphs", lambda browser: browser.wait_text("nodes of 3 types")),
     "query": ("#/g/default@main/query", show_query),
     "schema": ("#/g/default@main/schema/node%3APaper", lambda browser: browser.wait_text("19 pending")),
+    "history": ("#/g/default@main/history", show_commit),
 }
 
 

@@ -6,6 +6,7 @@ import { Brand, Icon } from "./parts/icons.js";
 import { RefPicker } from "./parts/refs.js";
 import { Answer, ErrorBox, Loading } from "./parts/widgets.js";
 import { GraphsPage } from "./pages/graphs.js";
+import { HistoryPage } from "./pages/history.js";
 import { LoginPage } from "./pages/login.js";
 import { QueryPage } from "./pages/query.js";
 import { SchemaPage } from "./pages/schema.js";
@@ -14,6 +15,7 @@ import { makeAddress, Place, session, stateOf, useAddress, useRequest } from "./
 const PAGES = [
   { id: "query", text: "Query", Page: QueryPage },
   { id: "schema", text: "Schema", Page: SchemaPage },
+  { id: "history", text: "History", Page: HistoryPage },
 ];
 
 function App() {

@@ -119,3 +119,22 @@ export function useRequest(run, keys) {
   const reload = useCallback(() => setTurn((number) => number + 1), []);
   return { ...answer, reload };
 }
+
+// Read a list page by page. `read(token, signal)` returns a document with `next_page_token`; `items` takes the list out of it.
+export function usePages(read, items, keys) {
+  const [more, setMore] = useState({ documents: [] });
+  const first = useRequest((signal) => read(undefined, signal), keys);
+  useEffect(() => setMore({ documents: [] }), [first.value]);
+  const documents = first.value ? [first.value, ...more.documents] : [];
+  const token = documents.at(-1)?.next_page_token;
+  const next = async () => {
+    setMore({ ...more, isLoading: true });
+    try {
+      const document = await read(token);
+      setMore({ documents: [...more.documents, document] });
+    } catch (error) {
+      setMore({ documents: more.documents, error });
+    }
+  };
+  return { first, list: documents.flatMap(items), next: token && next, isLoading: more.isLoading, error: more.error, total: documents.length };
+}

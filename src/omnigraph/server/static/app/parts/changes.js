@@ -2,16 +2,22 @@
 
 import { html, useState } from "../../vendor/htm-preact.js";
 import { textOf, Value } from "./table.js";
-import { Empty } from "./widgets.js";
+import { Answer, Empty, ErrorBox } from "./widgets.js";
 
 const NAMES = { insert: "inserted", update: "updated", delete: "deleted" };
 const SIGNS = { insert: "+", update: "~", delete: "−" };
 
-export function ChangeList({ changes, hasMore, onMore }) {
+// Show a list of `usePages`, with a button for the next page.
+export function ChangePages({ pages }) {
+  return html`<${Answer} answer=${pages.first}>${() => html`<${ChangeList} changes=${pages.list} hasMore=${Boolean(pages.next)} onMore=${pages.next} isLoading=${pages.isLoading} />
+    ${pages.error && html`<${ErrorBox} error=${pages.error} />`}`}<//>`;
+}
+
+export function ChangeList({ changes, hasMore, onMore, isLoading }) {
   if (!changes.length) return html`<${Empty} title="No entity differs" />`;
   const isFew = changes.length <= 5;
   return html`<ul class="changes">${changes.map((change) => html`<${ChangedEntity} key=${`${change.type.id} ${change.id} ${change.op}`} change=${change} isFirst=${isFew} />`)}</ul>
-    ${hasMore && (onMore ? html`<p><button type="button" id="more-changes" onClick=${onMore}>Load more</button></p>` : html`<p class="muted small">There are more changes.</p>`)}`;
+    ${hasMore && (onMore ? html`<p><button type="button" id="more-changes" disabled=${isLoading} onClick=${onMore}>Load more</button></p>` : html`<p class="muted small">There are more changes.</p>`)}`;
 }
 
 function ChangedEntity({ change, isFirst }) {

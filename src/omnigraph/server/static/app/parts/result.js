@@ -2,11 +2,11 @@
 
 import { html, useMemo, useState } from "../../vendor/htm-preact.js";
 import { getCommitChanges } from "../api.js";
-import { useRequest, usePlace } from "../state.js";
-import { ChangeList } from "./changes.js";
+import { usePages, usePlace } from "../state.js";
+import { ChangePages } from "./changes.js";
 import { Icon } from "./icons.js";
 import { DataTable, download, toCsv } from "./table.js";
-import { Answer, count, Empty, Id, Notice, Panel, Tabs } from "./widgets.js";
+import { count, Empty, Id, Notice, Panel, Tabs } from "./widgets.js";
 
 const JSON_CUT = 200_000;
 let lastTab = "rows";
@@ -44,10 +44,11 @@ function JsonText({ value }) {
 }
 
 export function ChangeResult({ change }) {
-  const { graph } = usePlace();
+  const { graph, link } = usePlace();
   const id = change.commit?.graph_commit_id;
-  const changes = useRequest((signal) => (id ? getCommitChanges(graph, id, { limit: 100 }, { signal }) : Promise.resolve(null)), [id]);
+  const read = (page_token, signal) => (id ? getCommitChanges(graph, id, { limit: 100, page_token }, { signal }) : Promise.resolve({ changes: [] }));
+  const pages = usePages(read, (document) => document.changes, [id]);
   if (!id) return html`<${Notice}>Nothing changed, so no commit was created.<//>`;
-  return html`<${Notice} kind="success"><p><strong>Changed ${count(change.affected_nodes, "node")} and ${count(change.affected_edges, "edge")}</strong> on branch ${change.branch}, commit <${Id} id=${id} /></p><//>
-    <${Panel} title="Changed entities"><${Answer} answer=${changes}>${(document) => html`<${ChangeList} changes=${document.changes} hasMore=${Boolean(document.next_page_token)} />`}<//><//>`;
+  return html`<${Notice} kind="success"><p><strong>Changed ${count(change.affected_nodes, "node")} and ${count(change.affected_edges, "edge")}</strong> on branch ${change.branch}, commit <${Id} id=${id} href=${link("history", [id])} /></p><//>
+    <${Panel} title="Changed entities"><${ChangePages} pages=${pages} /><//>`;
 }

@@ -1,0 +1,68 @@
+"""The page History in a real browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.browser.browser import Browser
+
+pytestmark = pytest.mark.browser
+COLUMNS = """return [...document.querySelectorAll('.commit')].map(e =>
+    (Number(e.querySelector('circle').getAttribute('cx')) - 8) / 16)"""
+
+
+def read(browser: Browser, path: str) -> Any:
+    return browser.run("return fetch(arguments[0]).then(answer => answer.json())", f"graphs/default/{path}")
+
+
+def test_commits_of_all_branches_have_the_lanes_of_the_log(browser: Browser, graph: Path) -> None:
+    browser.open("#/g/default@main/history")
+    arguments = [sys.executable, "-m", "omnigraph.cli.main", "log", "--draw", str(graph)]
+    drawn = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    lanes = [line.index("*") // 2 for line in drawn.splitlines() if "*" in line.split("01")[0]]
+    assert browser.run(COLUMNS) == lanes
+    assert max(lanes) > 0
+    tags = browser.run("return [...document.querySelectorAll('.commit .tag')].map(e => e.textContent)")
+    assert {"main", "draft", "review/q3"} <= set(tags)
+    assert len(browser.all(".commit-dot.merge")) == 1
+    assert "ada" in browser.text(".commit-actor")
+
+
+def test_a_commit_shows_before_and_after_and_how_to_undo_it(browser: Browser) -> None:
+    commits = read_commits(browser)
+    commit = next(commit for commit in commits if commit["operation"] == "mutate" and commit["graph_branch"] == "draft")
+    change = read(browser, f"commits/{commit['graph_commit_id']}/changes")["changes"][0]
+    browser.open(f"#/g/default@main/history/{commit['graph_commit_id']}")
+    browser.wait_text(f"omnigraph commit revert {commit['graph_commit_id']} GRAPH --branch draft", ".details")
+    browser.wait_text(change["id"], ".change")
+    updates = [
+        c for c in commits if c["operation"] == "mutate" and c["graph_branch"] == "main" and c["counts"]["edges"] == 0
+    ]
+    browser.go(f"#/g/default@main/history/{updates[0]['graph_commit_id']}")
+    browser.wait_text("before", ".change")
+    assert browser.text(".change .new") == "8"
+    assert browser.text(".change .old") != "8"
+    browser.click(".details a", "Query this state")
+    browser.wait_text(f"commit …{updates[0]['graph_commit_id'][-8:]}", "#ref")
+
+
+def test_a_merge_has_two_parents_and_an_unknown_commit_is_an_error(browser: Browser) -> None:
+    browser.expected = ("404 (Not Found)",)
+    merge = next(commit for commit in read_commits(browser) if commit["operation"] == "merge")
+    browser.open(f"#/g/default@main/history/{merge['graph_commit_id']}")
+    browser.wait_text("northwind", ".details")
+    parents = "return [...document.querySelectorAll('.facts a')].map(e => e.hash.split('/').at(-1))"
+    assert browser.run(parents) == [merge["parent_commit_id"], merge["merged_parent_commit_id"]]
+    browser.go("#/g/default@main/history/01M7Q000000000000000000000")
+    browser.wait_text("01M7Q000000000000000000000", ".details .notice.error")
+
+
+def read_commits(browser: Browser) -> list[dict[str, Any]]:
+    browser.open("#/graphs")
+    commits: list[dict[str, Any]] = read(browser, "log?limit=100")["commits"]
+    return commits
