@@ -55,5 +55,5 @@ def test_a_click_shows_the_text_the_rows_and_the_indexes_of_a_type(browser: Brow
 
 
 def test_a_state_without_the_type_reports_it(browser: Browser) -> None:
-    browser.open("#/g/default@draft/schema/node%3ANobody")
-    browser.wait_text("This state has no type node:Nobody.")
+    browser.open("#/g/default@draft/schema/node%3AGhost")
+    browser.wait_text("This state has no type node:Ghost.")
