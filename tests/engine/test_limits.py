@@ -55,9 +55,7 @@ NO_CACHE = Cache(bytes_max=10_000)
         "match { $p: P $q: P } return { $p.k, $q.k } order { $q.n } limit 3",
         "match { $p: P } return { count(distinct $p.n) as c }",
         "match { $p: P $p.n < 10 optional { $q: P } } return { $p.k, $q.k } limit 3",
-        'match { $d: D } return { $d.k, bm25($d.t, "word7") as s } limit 3',
-        f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {VECTOR}) as s }} limit 3",
-        f'match {{ $d: D }} return {{ rrf(bm25($d.t, "word7"), nearest($d.v, {VECTOR})) as s }} limit 3',
+        'match { $d: D } return { $d.k, $d.t, bm25($d.t, "word7") as s } order { $d.k }',
     ],
 )
 def test_query_above_memory_limit_fails(graph: Snapshot, body: str) -> None:
@@ -79,6 +77,9 @@ def test_query_above_memory_limit_fails(graph: Snapshot, body: str) -> None:
         ('match { $d: D search($d.t, "word7 word8") } return { $d.k }', 2),
         ('match { $d: D fuzzy($d.t, "wordy7", 1) } return { $d.k }', 10),
         ('match { $d: D search($d.t, "word7 word8") } return { bm25($d.t, "word7") as s }', 2),
+        ('match { $d: D } return { $d.k, bm25($d.t, "word7 text") as s } limit 3', 3),
+        (f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {VECTOR}) as s }} limit 3", 3),
+        (f'match {{ $d: D }} return {{ rrf(bm25($d.t, "word7"), nearest($d.v, {VECTOR})) as s }} limit 3', 3),
     ],
 )
 def test_streamed_rows_need_no_memory(graph: Snapshot, body: str, count: int) -> None:

@@ -168,7 +168,7 @@ def test_ranking_equals_brute_force(graph: Snapshot, shape: str, predicate: str)
 def brute_force(shape: str, predicate: str, score: ex.Score, tail: str) -> list[tuple[Any, ...]]:
     pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_matching(shape, predicate, row)]
     rows = [{f"d.{name}": cell for name, cell in (row | {"id": row["k"]}).items()} for _, row in pairs]
-    scores = scored(score, rows, value)
+    scores = scored(score, rows, value, lambda _: TEXTS)
     results = [
         (1 if end is None else end, row["k"], row["n"], row_score)
         for (end, row), row_score in zip(pairs, scores, strict=True)

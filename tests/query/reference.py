@@ -16,6 +16,7 @@ from omnigraph.base.errors import RunError
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import DATE, DATETIME, F64, I64, Entity, ValueType, is_opaque
+from omnigraph.query.plan.walk import entities_of, steps_of
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
 from tests.query.reference_search import matches, scored
@@ -65,7 +66,12 @@ def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> lis
             return _order(relation, run(relation.input, tables, outer))
         case op.Search(below, scores):
             rows = run(below, tables, outer)
-            made = {column.name: scored(column.expression, rows, value) for column in scores}
+            aliases = {entity.name: entity.table.alias for entity in _bound_entities(below)}
+
+            def texts_of(column: ex.ColumnRef) -> list[str | None]:
+                return [row[column.column] for row in tables[aliases[column.entity]]]
+
+            made = {column.name: scored(column.expression, rows, value, texts_of) for column in scores}
             return [row | {name: made[name][index] for name in made} for index, row in enumerate(rows)]
         case op.LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
@@ -435,6 +441,14 @@ def _holds(conditions: tuple[ex.Expr, ...], row: Row) -> bool:
 
 def _prefixed(name: str, row: Mapping[str, Any]) -> Row:
     return {f"{name}.{column}": cell for column, cell in row.items()}
+
+
+def _bound_entities(relation: op.Relation) -> Iterator[Entity]:
+    """Yield the entities that the steps of a plan bind, before and after the rules."""
+    for step in steps_of(relation):
+        if isinstance(step, op.Pattern):
+            yield from (*step.entities, *step.edges)
+    yield from entities_of(relation)
 
 
 def _distinct(rows: list[Row]) -> list[Row]:

@@ -1,7 +1,7 @@
 """A reference implementation of search: words, distances of vectors, and fused ranks.
 
-Words are runs of letters and digits, case-insensitive. A phrase matches consecutive words. BM25 is computed over the
-rows with the usual constants; only the order of its scores is meaningful.
+Words are runs of letters and digits, case-insensitive. A phrase matches consecutive words. BM25 has the usual constants
+and the statistics of all texts of the table, which the caller passes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from omnigraph.query.plan import expressions as ex
 
 Row = dict[str, Any]
 Evaluate = Callable[[ex.Expr, Row], Any]
+TextsOf = Callable[[ex.ColumnRef], Sequence[str | None]]
+"""Returns the texts of a column in all rows of its table."""
 _K1: Final = 1.2
 _B: Final = 0.75
 
@@ -38,15 +40,15 @@ def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
             return any(distance(word, query_word) <= edits for word in have for query_word in query_words)
 
 
-def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
+def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate, texts_of: TextsOf) -> list[float | None]:
     """Return the score of every row."""
     match score:
         case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
         case ex.Bm25(column, query):
-            return _bm25([(row[f"{column.entity}.id"], evaluate(column, row)) for row in rows], query, evaluate)
+            return _bm25([evaluate(column, row) for row in rows], texts_of(column), words(evaluate(query, {})))
         case ex.Rrf(first, second, k):
-            ranks = [_ranks(part, rows, evaluate) for part in (first, second)]
+            ranks = [_ranks(part, rows, evaluate, texts_of) for part in (first, second)]
             return [_fused([rank[index] for rank in ranks], k) for index in range(len(rows))]
 
 
@@ -68,28 +70,25 @@ def _cosine(left: Any, right: Any) -> float | None:
     return 1.0 - float(sum(a * b for a, b in zip(left, right, strict=True))) / lengths if lengths else 1.0
 
 
-def _bm25(texts_by_id: Sequence[tuple[Any, str | None]], query: ex.Expr, evaluate: Evaluate) -> list[float | None]:
-    texts = {name: words(text) for name, text in texts_by_id if text is not None}
-    mean = sum(map(len, texts.values())) / max(len(texts), 1)
-    query_words = words(evaluate(query, {}))
-    holders = Counter(word for text in texts.values() for word in set(text))
+def _bm25(texts: Sequence[str | None], table: Sequence[str | None], query_words: list[str]) -> list[float | None]:
+    split = [text_words for text in table if (text_words := words(text or ""))]
+    mean = sum(map(len, split)) / max(len(split), 1)
+    holders = Counter(word for text_words in split for word in set(text_words))
     scores: list[float | None] = []
-    for name, text in texts_by_id:
-        if text is None or not set(texts[name]) & set(query_words):
-            scores.append(None)
-            continue
-        counts, total = Counter(texts[name]), 0.0
+    for text in texts:
+        counts, total = Counter(words(text or "")), 0.0
         for word in query_words:
-            weight = math.log(1 + (len(texts) - holders[word] + 0.5) / (holders[word] + 0.5))
-            length = _K1 * (1 - _B + _B * len(texts[name]) / mean)
-            total += weight * counts[word] * (_K1 + 1) / (counts[word] + length)
-        scores.append(total)
+            if counts[word]:
+                weight = math.log(1 + (len(split) - holders[word] + 0.5) / (holders[word] + 0.5))
+                norm = _K1 * (1 - _B + _B * counts.total() / mean)
+                total += weight * counts[word] * (_K1 + 1) / (counts[word] + norm)
+        scores.append(total or None)
     return scores
 
 
-def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
+def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate, texts_of: TextsOf) -> list[int | None]:
     """Return the rank of each row, from 1, best first; ties by id."""
-    scores = scored(score, rows, evaluate)
+    scores = scored(score, rows, evaluate, texts_of)
     sign = 1 if isinstance(score, ex.Nearest) else -1
     keyed = sorted(
         (sign * value, rows[index][f"{score.column.entity}.id"])

@@ -52,6 +52,10 @@ class Budget:
         self.reserve(size)
         self.release(size)
 
+    def has_bytes(self, size: int) -> bool:
+        """Return whether this many bytes more are within the limit."""
+        return self._reserved_bytes + size <= self._options.memory_bytes_max
+
     def collect(self, parts: Iterable[Part]) -> list[Part]:
         """Return all parts (batches or arrays); raise if their bytes together exceed the limit."""
         collected, size = [], 0

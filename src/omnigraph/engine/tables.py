@@ -9,6 +9,7 @@ query.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.cache import Cache, Key, TableKey
 from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary
+from omnigraph.engine.columns.scores import TextStatistics
 from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
@@ -28,6 +30,7 @@ from omnigraph.storage.location import Location
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
 _MARK_BYTES: Final = 256
+_STATISTICS_BYTES: Final = 512
 
 
 class TableReader:
@@ -91,6 +94,22 @@ class TableReader:
             return columns
         new_columns = self._read_whole(missing) if self._is_admitted(missing, whole=whole) else None
         return None if new_columns is None else columns | new_columns
+
+    def cached_statistics(
+        self, column: str, words: tuple[str, ...], count: Callable[[tuple[str, ...]], TextStatistics]
+    ) -> TextStatistics:
+        """Return the statistics of a column for some words; `count` counts those that are not cached."""
+        keys: dict[str, Key] = {word: (self.key, "words", column, word) for word in words}
+        cached = {word: self._cache.get(key, TextStatistics) for word, key in keys.items()}
+        present = {word: statistics for word, statistics in cached.items() if statistics is not None}
+        if len(present) == len(words):
+            holders = {word: statistics.holders[word] for word, statistics in present.items()}
+            return replace(next(iter(present.values())), holders=holders)
+        counted = count(words)
+        for word, key in keys.items():
+            entry = replace(counted, holders={word: counted.holders[word]})
+            self._cache.put(key, entry, _STATISTICS_BYTES + len(word))
+        return counted
 
     def read_batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         """Read the rows that pass the filter from storage; `names` has no duplicates."""

@@ -225,7 +225,7 @@ def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> 
     if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
         return _match_texts(coded, mode, words, edits)
     # An index of all values needs many times their size in memory, so they are indexed in chunks.
-    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.dictionary) // size)
+    step = max(1, limits.ENGINE_FRAME_BYTES * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()

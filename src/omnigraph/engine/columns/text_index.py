@@ -1,14 +1,12 @@
 """An index of the words in a column of texts.
 
-In: an array of texts. Out: the words in each text in order, as positions in a vocabulary. Words are sequences of
-letters and digits in lower case, as in Lance's index without stemming and stop words. The index is cached with the
-dictionary of a column, so a column is split once per published version. It does not depend on what an index in storage
-covers.
+In: an array of texts. Out: the words in each text in order, as positions in a vocabulary; `arrow/words` says what a
+word is. The index is cached with the dictionary of a column, so a column is split once per published version. It does
+not depend on what an index in storage covers.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import numpy as np
@@ -16,13 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.arrow.words import PLAIN_WORDS, Positions, WordCounts, group_texts
 from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary
 from omnigraph.query.plan import expressions as ex
 
-_BETWEEN_WORDS: Final = r"[^\pL\pN]+"
-_ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _PAD: Final = -1
-Positions = npt.NDArray[np.int32]
 
 
 class TextIndex:
@@ -32,7 +28,7 @@ class TextIndex:
     """
 
     def __init__(self, texts: Array) -> None:
-        parents, words = _split(texts)
+        parents, words = PLAIN_WORDS.split_texts(texts)
         encoded: Any = words.dictionary_encode()
         self.vocabulary = ValueDictionary(encoded.dictionary, is_unique=True)
         self.words: Positions = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
@@ -53,7 +49,7 @@ class TextIndex:
 
     def matching_mask(self, mode: ex.TextMode, query: str, edits: int) -> Mask:
         """Return which texts match a predicate."""
-        words = query_words(query)
+        words = PLAIN_WORDS.split_query(query)
         mask = np.zeros(len(self.lengths), dtype=np.bool_)
         if not len(words):
             return mask
@@ -69,11 +65,12 @@ class TextIndex:
             mask[self.texts[positions]] = True
         return mask
 
-    def occurrences(self, word: int) -> tuple[Positions, Codes]:
-        """Return the texts that contain a word, and how often each contains it."""
-        texts = self.texts[self._positions(word)]  # sorted, because the positions are
-        first = np.flatnonzero(np.append(True, texts[1:] != texts[:-1]))
-        return texts[first], np.diff(first, append=len(texts))
+    def count_words(self, words: Array) -> WordCounts:
+        """Count some distinct words, as `arrow.words.count_words` does."""
+        codes = self.vocabulary.find(words)
+        nowhere = np.zeros(0, dtype=np.int32)
+        positions = (self._positions(int(code)) if code >= 0 else nowhere for code in codes)  # sorted, so texts are
+        return WordCounts(self.lengths, tuple(group_texts(self.texts[part]) for part in positions))
 
     def _positions(self, word: int) -> Positions:
         """Return the positions of a word, sorted."""
@@ -103,24 +100,6 @@ class TextIndex:
                 texts: Any = self.vocabulary.array.take(pa.array(similar))
                 mask[similar[_distances(texts, sizes[similar], word) <= edits]] = True
         return np.flatnonzero(mask)
-
-
-def query_words(text: str) -> Array:
-    """Return the words in a query, in order, with repetitions."""
-    if text.isascii():
-        # To compile the pattern for all letters of Unicode takes longer than the rest of a search.
-        return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
-    return _split(pa.array([text], pa.utf8()))[1]
-
-
-def _split(texts: Array) -> tuple[Positions, Array]:
-    """Return the text of each word, and the words in all texts."""
-    lists: Any = pc.split_pattern_regex(pc.utf8_lower(texts.fill_null("")), _BETWEEN_WORDS)
-    words: Any = pc.list_flatten(lists)
-    parents: Any = pc.list_parent_indices(lists)
-    is_word: Any = pc.not_equal(words, "")
-    word_texts = parents.filter(is_word).to_numpy(zero_copy_only=False).astype(np.int32)
-    return word_texts, words.filter(is_word)
 
 
 def _distances(texts: Array, sizes: npt.NDArray[Any], word: str) -> npt.NDArray[np.int64]:

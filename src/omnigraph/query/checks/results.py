@@ -332,8 +332,8 @@ def _add_scores(result: _Result) -> _Result:
     first = order[0].expression if result.limit and order else None
     ranked = first if isinstance(first, ex.Score) and first.nullable else None
     relation = result.relation
-    # A distance depends on one row only, so that rows without a vector can be filtered first.
-    filters_before = all(isinstance(score, ex.Nearest) for score in names)
+    # A rank depends on all matching rows; other scores do not, so that rows without a vector can be filtered first.
+    filters_before = not any(isinstance(score, ex.Rrf) for score in names)
     if filters_before and isinstance(ranked, ex.Nearest):
         relation = op.FilterRows(relation, (ex.IsNull(ranked.column, negated=True),))
     relation = op.Search(relation, tuple(ex.NamedExpression(name, score) for score, name in names.items()))
@@ -343,7 +343,7 @@ def _add_scores(result: _Result) -> _Result:
             return None
         return ex.OutputRef(names[expression], expression.type, expression.nullable)
 
-    if ranked is not None and not filters_before:
+    if ranked is not None and not (filters_before and isinstance(ranked, ex.Nearest)):
         score = replace_outermost(ranked, output_of)
         relation = op.FilterRows(relation, (ex.IsNull(score, negated=True),))
     return result.over(relation, output_of)

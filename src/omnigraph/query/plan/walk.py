@@ -14,6 +14,7 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter, change_all, split_filter, walk
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan
+from omnigraph.query.plan.types import Entity
 
 Change = Callable[[ex.Expr], ex.Expr]
 
@@ -67,6 +68,18 @@ def steps_of(relation: op.Relation) -> Iterator[op.Relation]:
     yield relation
     for below in inputs_of(relation):
         yield from steps_of(below)
+
+
+def entities_of(root: op.Relation) -> Iterator[Entity]:
+    """Yield the nodes and edges that the steps of a rewritten plan bind."""
+    for step in steps_of(root):
+        match step:
+            case op.Scan(entity) | op.Lookup(entity=entity) | op.Expand(target=entity):
+                yield entity
+            case op.EdgeScan(edge, source, target):
+                yield from (edge, source, target)
+            case op.EdgeExpand(edge=edge, target=target):
+                yield from (edge, target)
 
 
 def roots_of(plan: QueryPlan) -> tuple[op.Relation, ...]:

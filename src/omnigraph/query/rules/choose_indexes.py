@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.types import Entity, IndexFact, PlanFacts, Table, TableFacts
-from omnigraph.query.plan.walk import steps_of, transform_plan
+from omnigraph.query.plan.types import IndexFact, PlanFacts, Table, TableFacts
+from omnigraph.query.plan.walk import entities_of, transform_plan
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import IndexKind
 
@@ -25,7 +25,7 @@ _ENDPOINTS: Final = {op.Direction.OUT: ("src",), op.Direction.IN: ("dst",), op.D
 
 def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
     """Set the index of every step that can use one."""
-    tables = {entity.name: entity.table for entity in _entities(root)}
+    tables = {entity.name: entity.table for entity in entities_of(root)}
 
     def change(relation: op.Relation) -> op.Relation:
         match relation:
@@ -49,17 +49,6 @@ def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
                 return relation
 
     return transform_plan(root, change)
-
-
-def _entities(root: op.Relation) -> Iterator[Entity]:
-    for step in steps_of(root):
-        match step:
-            case op.Scan(entity) | op.Lookup(entity=entity) | op.Expand(target=entity):
-                yield entity
-            case op.EdgeScan(edge, source, target):
-                yield from (edge, source, target)
-            case op.EdgeExpand(edge=edge, target=target):
-                yield from (edge, target)
 
 
 def _best_index(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
