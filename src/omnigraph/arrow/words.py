@@ -96,7 +96,7 @@ class WordRules:
         }
 
     def split_texts(self, texts: Texts) -> tuple[Positions, Texts]:
-        """Return the position of the text of each word, and the words of all texts in order; null has no words."""
+        """Return the position of the text of each word, and the words in all texts in order; null has no words."""
         texts = texts.fill_null("") if texts.null_count else texts
         is_ascii: Any = pc.all(pc.string_is_ascii(texts))
         # To compile the pattern for all alphabets takes longer than to split a few texts.
@@ -111,7 +111,7 @@ class WordRules:
         return text_of_word, pc.utf8_lower(words)
 
     def split_query(self, text: str) -> Texts:
-        """Return the words of a query, in order, with repetitions."""
+        """Return the words in a query, in order, with repetitions."""
         if text.isascii():
             return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
         return self.split_texts(pa.array([text], pa.utf8()))[1]

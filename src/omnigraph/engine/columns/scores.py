@@ -36,7 +36,7 @@ class TextStatistics:
     texts: int
     """The texts with at least one word."""
     words: int
-    """The words of all texts."""
+    """The words in all texts."""
     holders: Mapping[str, int]
 
     def __add__(self, other: TextStatistics) -> TextStatistics:
@@ -46,7 +46,7 @@ class TextStatistics:
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """The distinct words of a query, in order, and how often the query repeats each."""
+    """the distinct words in a query, in order, and how often the query repeats each."""
 
     words: tuple[str, ...]
     repetitions: tuple[int, ...]
@@ -110,7 +110,7 @@ def distances(column: Column, vector: Scores) -> Scores:
 
 
 def _score_values(column: Column, score: Any, part_bytes: int) -> Scores:
-    """Score the distinct values of a column in parts of about so many bytes."""
+    """Score the distinct values of a column in parts of about this size."""
     if isinstance(column, DictionaryColumn):
         used, positions = compact_codes(column.codes, len(column.dictionary))
         values = column.dictionary.array

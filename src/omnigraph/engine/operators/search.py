@@ -1,7 +1,7 @@
 """Adds scores to rows: distances of vectors (`nearest`), BM25 of texts, and the fusion of two rankings (`rrf`).
 
 In: frames after all filters. Out: the same frames with a column per score, one after another, so that a ranked search
-holds only its best rows. BM25 needs statistics of the whole table: from the cached words of a column, or else from one
+holds only its best rows. BM25 needs statistics of the whole table: from the cached words in a column, or else from one
 pass over the column, cached for the version. `rrf` reads its rows twice: the first pass ranks them. `nearest` is exact.
 """
 
@@ -104,7 +104,7 @@ class _TextScorer:
 
 
 def text_statistics(reader: TableReader, column: str, query: WordQuery, budget: Budget) -> TextStatistics:
-    """Return the statistics of all rows of a table for the words of a query."""
+    """Return the statistics of all rows of a table for the words in a query."""
     cached = reader.cached_columns((column,), whole=True)
     if cached is not None and has_cached_words(cached[column], budget):
         return query.statistics(cached[column].text_index().count_words(query.array))
@@ -121,7 +121,7 @@ def _count_column(reader: TableReader, column: str, query: WordQuery) -> TextSta
 
 
 def has_cached_words(dictionary: ValueDictionary, budget: Budget) -> bool:
-    """Return whether the words of a dictionary are cached, or may be: it belongs to the cache and is small."""
+    """Return whether the words in a dictionary are cached, or may be: it belongs to the cache and is small."""
     if dictionary.has_words:
         return True
     size = int(dictionary.array.nbytes)
