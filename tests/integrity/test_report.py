@@ -26,6 +26,7 @@ from omnigraph.integrity.report import (
     merge_reports,
 )
 from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, short_text
+from omnigraph.integrity.set_rules import check_held_keys, check_new_ids, check_repeated_keys
 from tests.integrity.samples import node, texts
 
 
@@ -115,6 +116,49 @@ def test_many_reports_merge_into_one() -> None:
     merged = merge_reports(reports)
     assert merged.total == 5000
     assert [violation.line for violation in merged.first] == list(range(limits.VIOLATIONS_KEPT_MAX))
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({"a": 2, "b": 1}, ["f:1: V201 a: m (v)", "f:1: V201 b: m (v)", "f:2: V201 a: m (v)"]),
+        ({"a": 1_000, "b": 1}, ["V201 a: m: 1,000 errors, such as f:1 (v), f:2 (v), f:3 (v)", "f:1: V201 b: m (v)"]),
+        ({"a": limits.VIOLATIONS_PER_RULE_MAX}, [f"f:{line}: V201 a: m (v)" for line in range(1, 11)]),
+    ],
+)
+def test_many_errors_of_a_column_are_one_line(errors: dict[str, int], expected: list[str]) -> None:
+    violations = [
+        Violation(file="f", line=line + 1, property=name, value="v", rule=Rule.ENUM, message="m")
+        for name, count in errors.items()
+        for line in range(count)
+    ]
+    report = ViolationReport.of_violations(violations)
+    assert report.describe() == expected
+    assert report.lists_all == (len(violations) == len(expected))
+
+
+def test_groups_are_bounded_and_all_violations_are_counted() -> None:
+    total = limits.VIOLATION_GROUPS_MAX + 50
+    violations = [
+        Violation(file="f", line=line, property=f"p{line}", value="", rule=Rule.UNKNOWN_PROPERTY, message="m")
+        for line in range(1, total + 1)
+    ]
+    report = ViolationReport.of_violations(violations)
+    assert (len(report.groups), report.total, report.lists_all) == (limits.VIOLATION_GROUPS_MAX, total, False)
+
+
+def test_the_row_with_the_same_values_is_named() -> None:
+    origins = RowOrigins.in_file("f", np.arange(1, 4))
+    violations = [
+        *check_repeated_keys(texts(["x", "y", "x"]), ("email",)),
+        *check_held_keys(texts(["x", "y", "z"]), texts([None, "bob", None]), texts([]), ("email",)),
+        *check_new_ids("node:P", texts(["a", "b", "c"]), pa.array([False, False, True])),
+    ]
+    assert ViolationReport.of_batch(violations, origins).describe() == [
+        "f:2: V402 email: a row of the graph has the same email: id bob (y)",
+        "f:3: V402 email: an earlier row of the input has the same email: f:1 (x)",
+        "f:3: V303 id: the graph already has this id (c)",
+    ]
 
 
 def test_lines_of_tasks_become_lines_of_files() -> None:

@@ -46,7 +46,9 @@ def test_later_row_with_the_same_id_is_the_duplicate() -> None:
 @given(st.lists(_keys, max_size=30), st.integers(0, 3))
 @settings(max_examples=200)
 def test_repeated_rows_agree_with_the_reference(keys: list[str | None], skipped: int) -> None:
-    assert repeated_rows(texts(keys)[skipped:]).tolist() == repeated(keys[skipped:])
+    later, earlier = repeated_rows(texts(keys)[skipped:])
+    assert later.tolist() == repeated(keys[skipped:])
+    assert earlier.tolist() == [keys[skipped:].index(keys[skipped + row]) for row in later.tolist()]
 
 
 @given(st.lists(_keys, max_size=30), st.integers(1, 4))
@@ -57,8 +59,8 @@ def test_buckets_give_the_result_of_the_whole_input(keys: list[str | None], buck
     repeated_in_buckets: list[int] = []
     for number in range(buckets):
         rows = np.flatnonzero(bucket == number)
-        repeated_in_buckets.extend(rows[repeated_rows(column.take(pa.array(rows)))].tolist())
-    assert sorted(repeated_in_buckets) == repeated_rows(column).tolist()
+        repeated_in_buckets.extend(rows[repeated_rows(column.take(pa.array(rows)))[0]].tolist())
+    assert sorted(repeated_in_buckets) == repeated_rows(column)[0].tolist()
 
 
 def test_id_of_the_graph_is_a_conflict() -> None:
@@ -79,7 +81,7 @@ def test_unique_values_with_a_null_member_never_conflict() -> None:
 
 
 def test_zeros_of_both_signs_are_one_value() -> None:
-    assert repeated_rows(unique_keys([pa.array([0.0, -0.0])])).tolist() == [1]
+    assert repeated_rows(unique_keys([pa.array([0.0, -0.0])]))[0].tolist() == [1]
 
 
 def test_different_keys_have_different_composite_texts() -> None:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.arrow.columns import Rows
+from omnigraph.arrow.columns import Column, Rows, take_rows
 from omnigraph.base import limits
 from omnigraph.integrity.raw import RawColumn, take_values, values_of
 
@@ -75,7 +75,8 @@ NO_ROW: Final = -1
 class RuleViolations:
     """Rows that violate one rule in one way. `values` are their values, or None without values to show.
 
-    A row `NO_ROW` is something that the input changes without naming it.
+    A row `NO_ROW` is something that the input changes without naming it. `earlier` has for each row the earlier row of
+    the same batch with the same id or values, `holders` the id of the row of the graph that has them, in `table`.
     """
 
     rule: Rule
@@ -84,6 +85,8 @@ class RuleViolations:
     rows: Rows
     values: RawColumn | None = None
     table: str | None = None
+    holders: Column | None = None
+    earlier: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,7 +94,9 @@ class RuleViolations:
     def only(self, positions: Rows) -> RuleViolations:
         """Return some of the rows, by their positions in `rows`."""
         values = None if self.values is None else take_values(self.values, positions)
-        return replace(self, rows=self.rows[positions], values=values)
+        holders = None if self.holders is None else take_rows(self.holders, positions)
+        earlier = None if self.earlier is None else self.earlier[positions]
+        return replace(self, rows=self.rows[positions], values=values, holders=holders, earlier=earlier)
 
     def shown_values(self) -> Iterator[str]:
         """Return the values as short text."""

@@ -33,15 +33,16 @@ def key_columns(entity: Entity) -> list[str]:
 
 def check_duplicate_ids(ids: Column) -> tuple[RuleViolations, ...]:
     """Check that no row has the id of an earlier row."""
-    message = "an earlier row of the input has this id"
-    return violations_in(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
+    rows, earlier = repeated_rows(ids)
+    violations = violations_in(Rule.DUPLICATE_ID, ID, "an earlier row of the input has this id", rows, ids)
+    return tuple(replace(violation, earlier=earlier) for violation in violations)
 
 
 def check_new_ids(alias: str, ids: Column, present: Column) -> tuple[RuleViolations, ...]:
     """Check that a table has no id of the rows to insert; `present` has for each row whether it does."""
-    message = "the graph already has this id"
-    violations = violations_in(Rule.KEY_CONFLICT, ID, message, rows_where(present), ids)
-    return tuple(replace(violation, table=alias) for violation in violations)
+    rows = rows_where(present)
+    violations = violations_in(Rule.KEY_CONFLICT, ID, "the graph already has this id", rows, ids)
+    return tuple(replace(violation, table=alias, holders=take_rows(ids, rows)) for violation in violations)
 
 
 def check_endpoints(endpoints: Column, exists: Column, name: str, node: str) -> tuple[RuleViolations, ...]:
@@ -59,8 +60,9 @@ def unique_keys(columns: Sequence[Column]) -> Column:
 def check_repeated_keys(keys: Column, names: Sequence[str]) -> tuple[RuleViolations, ...]:
     """Check that no row has the values of an earlier row."""
     name = ", ".join(names)
-    message = f"an earlier row of the input has the same {name}"
-    return violations_in(Rule.UNIQUE, name, message, repeated_rows(keys), keys)
+    rows, earlier = repeated_rows(keys)
+    violations = violations_in(Rule.UNIQUE, name, f"an earlier row of the input has the same {name}", rows, keys)
+    return tuple(replace(violation, earlier=earlier) for violation in violations)
 
 
 def check_held_keys(
@@ -75,8 +77,9 @@ def check_held_keys(
     if len(replaced):
         is_held = pc.and_not(is_held, pc.is_in(holders, value_set=replaced, skip_nulls=True))
     name = ", ".join(names)
-    message = f"a row of the graph has the same {name}"
-    return violations_in(Rule.UNIQUE, name, message, rows_where(pc.and_(is_held, keys.is_valid())), keys)
+    rows = rows_where(pc.and_(is_held, keys.is_valid()))
+    violations = violations_in(Rule.UNIQUE, name, f"a row of the graph has the same {name}", rows, keys)
+    return tuple(replace(violation, holders=take_rows(holders, rows)) for violation in violations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,23 +134,26 @@ def edges_of_type(count: int) -> str:
     return f"{format_count(count, 'edge')} of this type"
 
 
-def repeated_rows(keys: Column) -> Rows:
-    """Return the rows with the key of an earlier row. Only keys with a repeated hash are compared."""
+def repeated_rows(keys: Column) -> tuple[Rows, Rows]:
+    """Return the rows with the key of an earlier row, and for each the first row with this key.
+
+    Only keys with a repeated hash are compared.
+    """
     if keys.null_count:
         valid_rows = rows_where(keys.is_valid())
-        return valid_rows[repeated_rows(keys.drop_null())] if len(valid_rows) else NO_ROWS
+        later, earlier = repeated_rows(keys.drop_null())
+        return valid_rows[later], valid_rows[earlier]
     hashes = hash_texts(keys)
     ordered = np.sort(hashes)
     repeated_hashes = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(repeated_hashes):
-        return NO_ROWS
+        return NO_ROWS, NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)
     encoded = pc.dictionary_encode(take_rows(keys, rows)).indices.to_numpy(zero_copy_only=False)
-    _, first = np.unique(encoded, return_index=True)
+    _, first = np.unique(encoded, return_index=True)  # by key, because codes count from 0
     is_repeated = np.ones(len(rows), dtype=np.bool_)
     is_repeated[first] = False
-    later: Rows = rows[is_repeated]
-    return later
+    return rows[is_repeated], rows[first[encoded[is_repeated]]]
 
 
 def _owners(column: Column, sources: Column) -> tuple[Rows, Rows]:

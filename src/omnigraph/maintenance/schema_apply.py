@@ -322,18 +322,20 @@ def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationRepo
         keys.append(batch_keys.filter(in_bucket))
         ids.append(columns["id"].filter(in_bucket))
     whole = whole_array(pa.chunked_array(keys, pa.utf8()))
-    rows = repeated_rows(whole)
+    rows, earlier = repeated_rows(whole)
     if not len(rows):
         return ViolationReport()
     named = ", ".join(names)
+    whole_ids = whole_array(pa.chunked_array(ids, pa.utf8()))
     group = RuleViolations(
         rule=Rule.UNIQUE,
         property=named,
         message=f"another row has the same {named}",
         rows=rows,
         values=whole.take(pa.array(rows)),
+        holders=whole_ids.take(pa.array(earlier)),
     )
-    return _report(task.table.alias, group, whole_array(pa.chunked_array(ids, pa.utf8())))
+    return _report(task.table.alias, group, whole_ids)
 
 
 def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationReport:
@@ -357,7 +359,8 @@ def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationRepo
 def _report(alias: str, group: RuleViolations, ids: Column) -> ViolationReport:
     """Return the first rows of a group of violations, named by their ids, and the total number."""
     shown = group.only(np.arange(min(len(group), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
-    first = tuple(
+    holders = [None] * len(shown) if shown.holders is None else shown.holders.to_pylist()
+    first = [
         Violation(
             file=f"{alias} {ids[row].as_py()}",
             line=None,
@@ -365,7 +368,8 @@ def _report(alias: str, group: RuleViolations, ids: Column) -> ViolationReport:
             value=value,
             rule=group.rule,
             message=group.message,
+            entity_id=holder,
         )
-        for row, value in zip(shown.rows.tolist(), shown.shown_values(), strict=True)
-    )
-    return ViolationReport(first, ((group.rule, len(group)),))
+        for row, value, holder in zip(shown.rows.tolist(), shown.shown_values(), holders, strict=True)
+    ]
+    return ViolationReport.of_group(len(group), first)

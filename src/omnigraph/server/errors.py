@@ -63,7 +63,9 @@ def _without_files(document: dict[str, Fact]) -> dict[str, Fact]:
     message = str(document["error"])
     for file in {str(row.get("file")) for row in rows}:
         message = message.replace(f"{file}:", "line ")
-    violations: list[Fact] = [{name: value for name, value in row.items() if name != "file"} for row in rows]
+    violations: list[Fact] = [
+        {name: value for name, value in row.items() if name not in ("file", "earlier_file")} for row in rows
+    ]
     return {**document, "error": message, "validation_errors": violations}
 
 

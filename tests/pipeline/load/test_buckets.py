@@ -88,7 +88,7 @@ def _answer(
         outcome: object = _load(root, inputs, mode, kind, every).counts
     except LoadRejectedError as rejected:
         report = rejected.report
-        outcome = (report.counts, report.first)
+        outcome = (report, [violation.entity_id for violation in every])
     else:
         report = ViolationReport()
     assert (len(every), tuple(every[:100])) == (report.total, report.first)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.base.errors import fact_rows
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.integrity.report import Violation, ViolationReport
@@ -247,6 +248,38 @@ def test_large_numbers_can_be_read() -> None:
     first = Violation(
         file="people.jsonl", line=1, property="slug", value="", rule=Rule.REQUIRED, message="a value is required"
     )
-    rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
+    rejected = LoadRejectedError(ViolationReport.of_group(300_000, [first]))
     assert rejected.message.endswith("V101 slug: a value is required (and 299,999 more)")
-    assert rejected.render().startswith("the input has 300,000 errors; showing the first 1")
+    assert rejected.render().startswith(
+        "the input has 300,000 errors\n  V101 slug: a value is required: 300,000 errors"
+    )
+
+
+def test_an_invalid_column_is_one_line(root: Location, tmp_path: Path) -> None:
+    rows = [{"type": "Person", "data": {"slug": f"p{row}", "age": f"x{row}"}} for row in range(5_000)]
+    rows[4_000]["data"]["slug"] = None  # type: ignore[index]
+    path = tmp_path / "people.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(LoadRejectedError) as rejected:
+        load(root, LoadRequest(source=source(path), mode=LoadMode.APPEND, actor="ada"), in_place)
+    assert rejected.value.render().split("\n") == [
+        "the input has 5,001 errors",
+        f"  V103 age: expected an integer (I32), got text: 5,000 errors, such as {path}:1 (x0), {path}:2 (x1), "
+        f"{path}:3 (x2)",
+        f"  {path}:4001: V101 slug: a value is required",
+    ]
+    groups = fact_rows(rejected.value.facts, "validation_groups")
+    assert [(group["property"], group["count"]) for group in groups] == [("age", 5_000), ("slug", 1)]
+    assert "list every error" in rejected.value.advice.render(str)
+
+
+def test_a_duplicate_names_the_earlier_row(root: Location, tmp_path: Path) -> None:
+    for number, slugs in enumerate((["ada", "bob"], ["cy", "ada"])):
+        lines = [json.dumps({"type": "Person", "data": {"slug": slug}}) for slug in slugs]
+        (tmp_path / f"part{number}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    paths = [tmp_path / "part0.jsonl", tmp_path / "part1.jsonl"]
+    with pytest.raises(LoadRejectedError) as rejected:
+        load(root, LoadRequest(source=source(*paths), mode=LoadMode.APPEND, actor="ada"), in_place)
+    first = rejected.value.report.first[0]
+    assert first.describe() == f"{paths[1]}:2: V302 id: an earlier row of the input has this id: {paths[0]}:1 (ada)"
+    assert (first.to_json()["earlier_file"], first.to_json()["earlier_line"]) == (str(paths[0]), 1)

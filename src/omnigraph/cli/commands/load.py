@@ -90,8 +90,8 @@ def load(
     """Load graph data as one commit.
 
     Small data is loaded in this process, large data on Spark. One load is one commit, whatever its size. If any line is
-    invalid, nothing is written, and the first 100 errors are shown with file, line and property. Ctrl-C while the data
-    is read and checked prints "interrupted: nothing was written".
+    invalid, nothing is written, and the errors are shown with file, line and property: many errors of one column as one
+    line with examples. Ctrl-C while the data is read and checked prints "interrupted: nothing was written".
 
     Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type or TYPE= names;
     edges have the columns from and to. A directory that `export --format parquet` wrote needs no types.

@@ -226,7 +226,7 @@ def check_values(task: BucketTask) -> BucketPart:
             rows = bucket.input_rows(alias, f"unique{number}")
             keys = rows.column(KEY)
             remaining = bucket.graph_rows(alias, f"unique{number}")
-            holders = pc.if_else(_is_in(keys, remaining, KEY), keys, pa.nulls(len(keys), pa.utf8()))
+            holders = pa.nulls(len(keys), pa.utf8()) if remaining is None else _holders(keys, remaining)
             repeated = set_rules.check_repeated_keys(keys, names)
             held = set_rules.check_held_keys(keys, holders, NO_IDS, names)
             bucket.add_violations([*repeated, *held], rows.origins)
@@ -274,10 +274,10 @@ def _write_remaining_keys(writer: KeyWriter, entity: Entity, graph: pa.Table, id
     replaced = pc.is_in(whole_column(graph, "id"), value_set=replaced_ids, skip_nulls=True)
     remaining = graph.filter(pc.invert(replaced))
     for number in range(len(entity.rules.uniques)):
-        keys = unique_key(entity, number, remaining).drop_null()
-        writer.add(
-            graph_section(entity.alias, f"unique{number}"), keys, pa.RecordBatch.from_arrays([keys], names=[KEY])
-        )
+        keys = unique_key(entity, number, remaining)
+        ids_of_keys = whole_column(remaining, "id").filter(keys.is_valid())
+        keys = keys.drop_null()
+        writer.add(graph_section(entity.alias, f"unique{number}"), keys, make_key_batch(keys, "id", ids_of_keys))
     if has_edge_limit(entity):
         sources = whole_column(graph, "src")
         writer.add(graph_section(entity.alias, "src"), sources, make_key_batch(sources, REPLACED, replaced))
@@ -296,7 +296,14 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
         bucket.add_violations(set_rules.check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
 
 
-def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:
-    values = NO_IDS if table is None else whole_column(table, name)
+def _holders(keys: Column, remaining: pa.Table) -> Column:
+    """Return for each key the id of the row of the graph that has it, or null."""
+    positions = pc.index_in(keys, value_set=whole_column(remaining, KEY), skip_nulls=True)
+    holders: Column = whole_column(remaining, "id").take(positions)
+    return holders
+
+
+def _is_in(keys: Column, table: pa.Table | None) -> Column:
+    values = NO_IDS if table is None else whole_column(table, "id")
     answer: Column = pc.is_in(keys, value_set=values, skip_nulls=True)
     return answer

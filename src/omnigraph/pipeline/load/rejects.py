@@ -72,6 +72,9 @@ def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
                 value=members["value"],
                 rule=_RULES[members["code"]],
                 message=members["message"],
+                entity_id=members.get("entity_id"),
+                earlier_file=members.get("earlier_file"),
+                earlier_line=members.get("earlier_line"),
             ).shift_lines(stream.lines_before)
 
 

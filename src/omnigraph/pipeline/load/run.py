@@ -136,7 +136,7 @@ class LoadRejectedError(ValidationError):
 def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
     """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize."""
     more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
-    if report.total == len(report.first):
+    if report.lists_all:
         more = hint("")
     if not report.has_only(Rule.KEY_CONFLICT):
         return hint("Nothing was written. Fix these lines and load again.") + more
