@@ -16,12 +16,13 @@ from typer.core import TyperGroup
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.app import make_command
+from omnigraph.cli.command import GRAPH_FLAGS
 from omnigraph.cli.errors import UNSUPPORTED_FLAGS, exit_code, explain_usage
 from omnigraph.cli.flags import Flags
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import FLAGS_OF_STORAGE, GraphArguments
 
 _COLUMNS: Final = {
-    "graph": ("[URI]", "--store"),
+    "graph": ("[URI]", *GRAPH_FLAGS),
     "branch": ("--branch", "--into", "--from"),
     "earlier state": ("--commit", "--at", "--version", "--cursor"),
     "actor": ("--as",),
@@ -77,7 +78,9 @@ def _describe_capabilities(root: TyperGroup, commands: Sequence[_Command]) -> It
     yield "\n## Rejected flags and graphs\n\n"
     yield "A command never ignores a flag that it does not have. These are flags of other commands and releases:\n\n"
     heads = ("flag", "`error_code`", "exit", "message", "rejected by")
-    yield from _table(heads, list(_rejected_flags(root, commands)))
+    yield from _table(heads, [*_rejected_scopes(commands), *_rejected_flags(root, commands)])
+    yield "\nThese flags have no meaning for a graph of a server:\n\n"
+    yield from _table(("flag", "what to do"), [(f"`{flag}`", text) for flag, text in FLAGS_OF_STORAGE.items()])
     yield "\nEvery command on a graph rejects these graphs:\n\n"
     yield from _table(("graph", "`error_code`", "exit", "message"), [_rejected_target(*target) for target in _TARGETS])
 
@@ -85,6 +88,19 @@ def _describe_capabilities(root: TyperGroup, commands: Sequence[_Command]) -> It
 def _capabilities(command: _Command) -> tuple[str, ...]:
     cells = (" ".join(f"`{flag}`" for flag in flags if flag in command.arguments) for flags in _COLUMNS.values())
     return (f"`{command.name}`", *cells)
+
+
+def _rejected_scopes(commands: Sequence[_Command]) -> Iterator[tuple[str, ...]]:
+    """Yield one row per flag that selects a graph and reason why a command does not have it."""
+    for flag in GRAPH_FLAGS:
+        names_by_row: dict[tuple[str, ...], list[str]] = {}
+        for command in commands:
+            if flag not in command.arguments:
+                error = command.native.refuse_flag("COMMAND", flag)
+                row = (f"`{flag}`", f"`{error.code}`", str(exit_code(error)), f"{error.message}. {error.hint}")
+                names_by_row.setdefault(row, []).append(command.name)
+        for row, names in names_by_row.items():
+            yield (*row, ", ".join(f"`{name}`" for name in names))
 
 
 def _rejected_flags(root: TyperGroup, commands: Sequence[_Command]) -> Iterator[tuple[str, ...]]:
@@ -121,7 +137,7 @@ def _flag_error(root: TyperGroup, path: str, flag: str) -> UsageError:
 
 
 def _rejected_target(description: str, target: tuple[str | None, str | None]) -> tuple[str, ...]:
-    context: Any = typer.Context(typer.core.TyperCommand("COMMAND"), info_name="COMMAND")
+    context: Any = typer.Context(typer.core.TyperCommand("COMMAND"), info_name="COMMAND", obj=Flags())
     try:
         GraphArguments(context, *target).locate()
     except UsageError as error:
@@ -142,7 +158,8 @@ Generated from the code: change a command's docstring or flags, then run
 `python -m docs._gen.cli_reference > docs/user/cli.md`.
 
 - **Graphs.** `URI` is a local path, `file:///path` or `s3://bucket/prefix`. A positional `URI` and `--store URI` mean
-  the same. S3 reads the usual `AWS_…` variables, with `AWS_ENDPOINT_URL` for other stores.
+  the same. `--server` selects a graph of a server ([clients](client.md)). S3 reads the usual `AWS_…` variables, with
+  `AWS_ENDPOINT_URL` for other stores.
 - **Output.** Commands print data to stdout and everything else to stderr. `--json` prints exactly one JSON document;
   if the command fails, that document is the error (see [errors](errors.md)). For rows, `--format` is `table`, `json`,
   `jsonl`, `csv` or `kv`. A table fits the terminal; in a file or pipe it is plain aligned text.

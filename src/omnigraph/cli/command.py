@@ -4,16 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
 from inspect import Parameter, Signature, signature
 from typing import Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from omnigraph.base.errors import OmnigraphError
-from omnigraph.cli.errors import exit_code, show_error
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.cli.errors import PASS_STORAGE, exit_code, show_error
 
 HELP: Final = {"help_option_names": ["--help", "-h"]}
+GRAPH_KEY: Final = "omnigraph.graph"
+"""Where the context of a command keeps the arguments of its graph, which hints repeat."""
+
+
+class Capability(Enum):
+    """What a command works on. The refused flags, the help and the reference follow from it."""
+
+    ANY = "a graph in storage, of a cluster or of a server"
+    DIRECT = "a graph in storage or of a cluster"
+    CONTROL = "the files of a cluster or of a policy"
+    SERVED = "a server"
+    LOCAL = "this machine"
+
+
+GRAPH_FLAGS: Final = ("--store", "--server", "--cluster", "--graph", "--profile")
+"""The flags that select a graph. What a command works on decides which of them it has."""
+
+_PASS_A_SERVER: Final = "Pass `--server NAME` or `--server URL`."
+_PASS_FILES: Final = "Pass the files of the command: `--help` lists its flags."
+_REFUSED_FLAGS: Final = {
+    (Capability.DIRECT, "--server"): (
+        "it works on storage directly, not through a server",
+        PASS_STORAGE,
+        "server_unsupported",
+    ),
+    (Capability.ANY, "--server"): ("it cannot use a server yet", PASS_STORAGE, "server_unsupported"),
+    (Capability.CONTROL, "--server"): ("it works on files", _PASS_FILES, "server_unsupported"),
+    (Capability.CONTROL, "--store"): ("it works on files", _PASS_FILES, "store_unsupported"),
+    (Capability.SERVED, "--store"): ("it asks a server", _PASS_A_SERVER, "store_unsupported"),
+    (Capability.SERVED, "--cluster"): ("it asks a server", _PASS_A_SERVER, "cluster_unsupported"),
+    (Capability.SERVED, "--graph"): ("it asks about the whole server", "Omit it.", "usage"),
+}
+"""Why a command cannot use a flag that selects a graph, what to pass instead, and the code of the error."""
+
+
+def refuse_flag(command_path: str, capability: Capability, flag: str) -> UsageError | None:
+    """Return the error for a flag that selects a graph in a way that a command cannot use; None for other flags."""
+    if flag not in GRAPH_FLAGS:
+        return None
+    otherwise = ("it uses no graph", "Omit it.", "usage")
+    reason, hint, code = _REFUSED_FLAGS.get((capability, flag), otherwise)
+    return UsageError(f"`{command_path}` cannot use `{flag}`: {reason}", code=code, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +68,18 @@ class CommandSource:
 
     run: Callable[..., None]
     examples: tuple[str, ...]
+    capability: Capability
 
 
-def command(*examples: str) -> Callable[[Callable[..., None]], CommandSource]:
+def command(*examples: str, capability: Capability) -> Callable[[Callable[..., None]], CommandSource]:
     """Return a decorator that makes a function a command."""
-    return lambda run: CommandSource(run, examples)
+    return lambda run: CommandSource(run, examples, capability)
 
 
 class DirectCommand(TyperCommand):
     """A command with the flags of `omnigraph.cli.flags.Flags`. `main` parses them; here they get a help text."""
+
+    capability = Capability.LOCAL
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -43,23 +89,27 @@ class DirectCommand(TyperCommand):
             _flag("--debug", help="Print the traceback of an error."),
         ]
 
+    def refuse_flag(self, command_path: str, flag: str) -> UsageError | None:
+        """Return the error for a flag that the command does not have, if it selects a graph."""
+        return refuse_flag(command_path, self.capability, flag)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Show an error here, because its hint names the graph of the arguments."""
         try:
             return super().invoke(ctx)
         except OmnigraphError as error:
-            uri, store = ctx.params.get("uri"), ctx.params.get("store")
-            show_error(error, ctx.obj, uri if uri is not None else store)
+            show_error(error, ctx.obj, ctx.meta.get(GRAPH_KEY))
             raise typer.Exit(exit_code(error)) from error
 
 
-def build_command(name: str, source: CommandSource) -> TyperCommand:
+def build_command(name: str, source: CommandSource) -> DirectCommand:
     """Return the command that Typer runs."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in source.examples)
     app.command(name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
     built = typer.main.get_command(app)
-    assert isinstance(built, TyperCommand)
+    assert isinstance(built, DirectCommand)
+    built.capability = source.capability
     return built
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
@@ -53,13 +53,13 @@ def exit_code(error: OmnigraphError) -> ExitCode:
     return _EXIT_CODES.get(error.kind, ExitCode.ERROR)
 
 
-def show_error(error: OmnigraphError, flags: Flags, address: str | None = None) -> None:
-    """Print the error, with `--debug` also its traceback. `address` is the graph that commands in the hint name."""
+def show_error(error: OmnigraphError, flags: Flags, graph: tuple[str, ...] | None = None) -> None:
+    """Print the error, with `--debug` also its traceback. `graph`: its arguments, which commands in the hint repeat."""
     if flags.debug:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-    hint = render_hint(error.advice, address)
+    hint = render_hint(error.advice, graph)
     sys.stderr.write(_error_text(error, hint) + "\n")
     if flags.json:
         with suppress(StorageError):  # stdout is not writable; the error on stderr is enough
@@ -107,31 +107,13 @@ class UnsupportedFlag:
     code: str = "usage"
 
 
-PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."
 PASS_A_URI: Final = (
     "Pass the graph as a URI argument or with `--store URI`: a local path, file:///path or s3://bucket/prefix."
 )
+PASS_STORAGE: Final = "Pass `--store URI`, the storage of the graph, or `--cluster DIR --graph ID`."
 
 UNSUPPORTED_FLAGS: Final = {
-    "--server": UnsupportedFlag(
-        "{command} cannot use `--server`: it works on storage directly, not through a server",
-        PASS_A_URI,
-        "server_unsupported",
-    ),
-    "--cluster": UnsupportedFlag(
-        "{command} cannot use `--cluster`: this release has no clusters", PASS_A_URI, "cluster_unsupported"
-    ),
-    "--graph": UnsupportedFlag(
-        "{command} cannot use `--graph`: it needs `--cluster`, and this release has no clusters",
-        PASS_A_URI,
-        "cluster_unsupported",
-    ),
-    "--cluster-graph": UnsupportedFlag(
-        "`--cluster-graph` was renamed to `--graph`, which needs `--cluster`; this release has no clusters",
-        PASS_A_URI,
-        "flag_renamed",
-    ),
-    "--profile": UnsupportedFlag("{command} cannot use `--profile`: it reads no configuration", PASS_A_URI),
+    "--cluster-graph": UnsupportedFlag("`--cluster-graph` was renamed to `--graph`", PASS_A_URI, "flag_renamed"),
     "--target": UnsupportedFlag("`--target` was renamed to `--store`", PASS_A_URI, "flag_renamed"),
     "--uri": UnsupportedFlag("{command} has no `--uri`", PASS_A_URI),
     "--as": UnsupportedFlag("{command} cannot use `--as`: it creates no commit, so it has no actor", "Omit `--as`."),
@@ -146,13 +128,9 @@ _SYSTEM_ACTOR: Final = UnsupportedFlag(
     "{command} cannot use `--as`: its commits always have the system actor", "Omit `--as`."
 )
 
-_GRAPH_OF_LOG: Final = replace(UNSUPPORTED_FLAGS["--graph"], hint="Pass `--draw` to draw the commits.")
-"""`log --graph` drew the commits before `--graph` selected a graph of a cluster."""
-
 _SIMILARITY_MIN: Final = 0.7
 """How similar a name must be to be suggested: `lst` is similar to `list`, `rename` is not similar to `create`."""
 
-_COMMANDS_WITH_QUERY_NAME: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph explain"})
 _OTHER_NAMES: Final = {
     "create": "init",
     "new": "init",
@@ -183,8 +161,6 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
             f"Run `{command} --help` for a description of each.",
         )
     message = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
-    if command in _COMMANDS_WITH_QUERY_NAME and "extra argument" in message:
-        return _usage(f"`{command}` takes one argument, the name of a query", PASS_A_STORE)
     return _usage(message[:1].lower() + message[1:], f"Run `{command} --help` for the flags and examples.")
 
 
@@ -208,12 +184,15 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
             return _usage("--version is not a flag of `omnigraph`", "Run `omnigraph version`.")
         return _usage(f"{flag} is not a flag of `omnigraph`", "Pass flags after the command.")
     flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
+    refuse_flag = getattr(context.command, "refuse_flag", None)
+    refused = None if refuse_flag is None else refuse_flag(command, flag)
+    if refused is not None:
+        assert isinstance(refused, UsageError)
+        return refused
     if flag in UNSUPPORTED_FLAGS and "--store" in flags:
         unsupported = UNSUPPORTED_FLAGS[flag]
         if flag == "--as" and command in _SYSTEM_COMMANDS:
             unsupported = _SYSTEM_ACTOR
-        elif flag == "--graph" and command == "omnigraph log":
-            unsupported = _GRAPH_OF_LOG
         message = unsupported.message.format(command=f"`{command}`")
         return UsageError(message, code=unsupported.code, hint=unsupported.hint)
     near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in flags if name.startswith("--")))

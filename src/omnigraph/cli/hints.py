@@ -23,28 +23,29 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("unverified", "discard"): "--confirm --discard",
 }
 _POSITIONAL: Final = frozenset({"name", "source"})
-_COMMANDS_WITH_URI: Final = frozenset(
-    {"cleanup", "doctor", "index status", "optimize", "recovery list", "repair", "snapshot"}
-)
+_COMMANDS_WITH_SERVER: Final = frozenset({"doctor", "index status", "snapshot"})
+_COMMANDS_WITH_URI: Final = _COMMANDS_WITH_SERVER | {"cleanup", "optimize", "recovery list", "repair"}
 
 
-def render_hint(hint: Hint, address: str | None = None) -> str:
-    """Return a hint with commands and flags. With an address, commands about a graph name that graph."""
+def render_hint(hint: Hint, graph: str | tuple[str, ...] | None = None) -> str:
+    """Return a hint with commands and flags. With a graph, an address or arguments, commands about it name it."""
+    words = [graph] if isinstance(graph, str) else list(graph or ())
+    names = _COMMANDS_WITH_SERVER if words[:1] == ["--server"] else _COMMANDS_WITH_URI
 
     def render_part(part: Argument | Action) -> str:
         match part:
             case Argument():
                 return f"`{_flag(part)}`"
             case Action(name, arguments):
-                graph = [] if address is None or name not in _COMMANDS_WITH_URI else [shlex.quote(address)]
-                return f"`{' '.join(['omnigraph', name, *graph, *_flags(arguments)])}`"
+                named = map(shlex.quote, words if name in names else ())
+                return f"`{' '.join(['omnigraph', name, *named, *_flags(arguments)])}`"
 
     return hint.render(render_part)
 
 
-def render_command(hint: Hint, address: str | None) -> str:
+def render_command(hint: Hint, graph: str | tuple[str, ...] | None) -> str:
     """Return a hint about a graph; one that is only a command has no backticks, so that it can be copied."""
-    text = render_hint(hint, address)
+    text = render_hint(hint, graph)
     return text.strip("`") if hint.text == "{}" else text
 
 

@@ -9,12 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from omnigraph.base.actors import require_actor_name
 from omnigraph.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.client.protocol import GraphClient
 
 
 class JsonLines(logging.Formatter):
@@ -92,8 +95,20 @@ Uri = Annotated[
         metavar="[URI]", help="The graph: a local path, file:///path or s3://bucket/prefix.", show_default=False
     ),
 ]
-Store = Annotated[
-    str | None, typer.Option("--store", metavar="URI", help="The graph. The same as URI in commands that take one.")
+Store = Annotated[str | None, typer.Option("--store", metavar="URI", help="The graph. The same as URI.")]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", metavar="NAME|URL", help="Use a graph of this server: its address, or its name."),
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="DIR|URI", help="Use a graph of this cluster, in its storage.")
+]
+GraphId = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Which graph of the server or the cluster.")]
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="Use the graph of this profile of the operator file.")
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Send the token over plain HTTP to a host that is not this machine.")
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 TargetBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
@@ -169,6 +184,27 @@ class StateArguments:
         from omnigraph.api.arguments import choose_as_of
 
         return choose_as_of(self.commit, self.version, self.time)
+
+    def as_of_of_branch(self) -> str | int | datetime | None:
+        """Return `as_of` of `LocalGraph`: what `parameters` does not say."""
+        as_of = self.as_of()
+        return None if self.commit is not None and self.branch == "main" else as_of
+
+    def parameters(self, client: GraphClient, *, is_served: bool) -> dict[str, str]:
+        """Return the state as members of a request: a branch, or a commit of any branch as `snapshot`."""
+        if self.commit is None or (self.branch != "main" and not is_served):
+            return {"branch": self.branch}
+        if self.branch == "main":
+            return {"snapshot": self.commit}
+        if self.commit != "HEAD":
+            raise UsageError(
+                "`--branch` and `--commit` cannot be used together with a server: the commit decides the branch",
+                code="flag_over_server",
+                hint="Omit `--branch`.",
+            )
+        from omnigraph.wire.requests import StateParameters
+
+        return {"snapshot": client.snapshot(StateParameters(branch=self.branch)).graph_commit_id}
 
     def requested_commit(self, head: str) -> str | None:
         """Return the commit that was read if the caller named one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,11 +18,9 @@ import typer
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, QueryTextError, ResourceLimit, UsageError
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
-from omnigraph.cli.errors import PASS_A_STORE
-from omnigraph.cli.options import Store, require_finite
+from omnigraph.cli.options import Cluster, GraphId, Insecure, ProfileName, Server, Store, require_finite
 from omnigraph.cli.results import PASS_ONLY_ONE
-from omnigraph.cli.target import SUFFIX, locate
-from omnigraph.storage.location import Location
+from omnigraph.cli.target import SUFFIX, GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.api.arguments import NamedText
@@ -40,6 +39,14 @@ QueryName = Annotated[
     str | None,
     typer.Argument(
         metavar="[NAME]", help="Name of the query to run. Optional if the text has only one query.", show_default=False
+    ),
+]
+GraphOrName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[URI]",
+        help="The graph: an argument that contains /, ends in .omni or is a graph directory. Any other is NAME.",
+        show_default=False,
     ),
 ]
 
@@ -78,11 +85,34 @@ class QueryArguments:
 
     context: typer.Context
     name: QueryName = None
+    uri: GraphOrName = None
     query: QueryFile = None
     text: QueryText = None
     store: Store = None
+    server: Server = None
+    cluster: Cluster = None
+    graph: GraphId = None
+    profile: ProfileName = None
+    insecure: Insecure = False
     params: Params = None
     params_file: ParamsFile = None
+
+    @property
+    def words(self) -> tuple[str | None, str | None]:
+        """The name of the query and the graph among the positional arguments."""
+        return split_words([word for word in (self.name, self.uri) if word is not None], is_graph_directory)
+
+    @property
+    def query_name(self) -> str | None:
+        """The name of the query to run."""
+        return self.words[0]
+
+    @property
+    def target(self) -> GraphArguments:
+        """The graph."""
+        return GraphArguments(
+            self.context, self.words[1], self.store, self.cluster, self.graph, self.profile, self.server, self.insecure
+        )
 
     def read(self) -> tuple[NamedText, dict[str, Any] | None]:
         """Return the text and the parameters; raise if one is missing or not readable."""
@@ -102,18 +132,30 @@ class QueryArguments:
 
         return NamedText.make(text, source), params
 
-    def locate(self) -> Location:
-        """Return the location of `--store`. The argument is the name of a query, not a URI."""
-        if self.store is not None:
-            return locate(self.context, self.store)
-        command = self.context.command_path
-        if self.name is None or not ("/" in self.name or self.name.endswith(SUFFIX)):
-            raise UsageError(f"missing graph: `{command}` requires a graph", code="target_missing", hint=PASS_A_STORE)
+
+def split_words(words: list[str], is_graph: Callable[[str], bool]) -> tuple[str | None, str | None]:
+    """Return the name of a query and the address of a graph among positional arguments, in any order.
+
+    A word that contains `/`, ends in `.omni` or names an existing graph directory is the graph. Any other word is the
+    name of the query.
+    """
+    names: list[str] = []
+    graphs: list[str] = []
+    for word in words:
+        (graphs if "/" in word or word.endswith(SUFFIX) or is_graph(word) else names).append(word)
+    if len(graphs) > 1 or len(names) > 1:
+        described = "two graphs" if len(graphs) > 1 else "two names of queries"
         raise UsageError(
-            f"missing graph: `{command}` requires a graph, and '{self.name}' was read as the name of a query",
-            code="target_missing",
-            hint=f"Pass `--store {self.name}`.",
+            f"expected the name of a query and a graph, got {described}: '{words[0]}' and '{words[1]}'",
+            code="scope_twice" if len(graphs) > 1 else "usage",
+            hint="A graph contains `/`, ends in `.omni` or is a graph directory. Pass any other as `--store URI`.",
         )
+    return next(iter(names), None), next(iter(graphs), None)
+
+
+def is_graph_directory(word: str) -> bool:
+    """Return whether a local directory of this name is a graph."""
+    return Path(word, "__manifest").is_dir()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, Problem, QueryTextError, UsageError
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, Problem, QueryTextError, ResourceLimit, UsageError
 from omnigraph.base.hints import Hint, action, hint, hint_from_json
 
 CONTRACT: Final = "Omnigraph-Http-Api"
@@ -193,18 +193,27 @@ def error_of_document(message: str, document: dict[str, Any], status: int) -> Re
     return failure
 
 
-def with_source(error: RemoteError, text: str) -> OmnigraphError:
+def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
     """Return an error about query text with the lines of the text, so that it is shown with carets."""
     problems = error.facts.get("problems")
     if not isinstance(problems, list) or not problems:
         return error
     lines = text.split("\n")
-    return QueryTextError(
+    limited = error.facts.get("resource_limit")
+    limit = None if limited is None else msgspec.convert(limited, ResourceLimit)
+    failure = QueryTextError(
         tuple(
-            Problem(length=1, text=lines[item["line"] - 1] if item["line"] <= len(lines) else "", **item)
-            for item in msgspec.convert(problems, list[dict[str, Any]])
+            Problem(
+                length=1,
+                text=lines[item["line"] - 1] if item["line"] <= len(lines) else "",
+                limit=limit if number == 0 else None,
+                **{**item, "source": source},
+            )
+            for number, item in enumerate(msgspec.convert(problems, list[dict[str, Any]]))
         )
     )
+    failure.applied = error.applied
+    return failure
 
 
 def check_url(url: str) -> str:

@@ -52,6 +52,7 @@ from omnigraph.wire.results import (
 from omnigraph.wire.service import CatalogOutput
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from threading import Event
 
     from omnigraph.base.hints import Hint
@@ -72,6 +73,8 @@ class LocalGraph:
     """The limits of each query."""
     wide_as_text: bool = False
     """Whether documents have 64-bit integers of properties as text, for clients without such numbers."""
+    as_of: str | int | datetime | None = None
+    """The commit, manifest version or time of a branch whose state is read, where a request names only a branch."""
 
     def as_actor(self, actor: str) -> LocalGraph:
         """Return the graph as another actor writes it."""
@@ -134,8 +137,7 @@ class LocalGraph:
         """Run a read query."""
         graph, as_of = self._state(request)
         result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
-        requested_commit = None if as_of is None else as_of.head
-        return read_output(result, requested_commit, wide_as_text=self.wide_as_text)
+        return read_output(result, self._requested_commit(as_of), wide_as_text=self.wide_as_text)
 
     def explain(self, request: wr.ExplainRequest) -> ExplainOutput:
         """Return how a query runs."""
@@ -143,7 +145,7 @@ class LocalGraph:
         explained = graph.explain(
             request.query, request.params, name=request.name, as_of=as_of, analyze=request.analyze, limits=self.limits
         )
-        return explain_output(explained, None if as_of is None else as_of.head)
+        return explain_output(explained, self._requested_commit(as_of))
 
     def lint(self, request: wr.LintRequest) -> LintOutput:
         """Check query texts against the schema of a state."""
@@ -257,10 +259,15 @@ class LocalGraph:
 
     def _state(self, state: wr.StateParameters) -> tuple[Graph, Snapshot | None]:
         """Return the graph on the branch of a state, and the state if it is that of a commit."""
-        if state.snapshot is None:
+        if state.snapshot is None and self.as_of is None:
             return self._on(state.branch or MAIN), None
         snapshot = self._read(state)
         return self._on(snapshot.branch.name), snapshot
+
+    def _requested_commit(self, snapshot: Snapshot | None) -> str | None:
+        """Return the commit of a state that the caller named by its commit."""
+        is_named = snapshot is not None and (self.as_of is None or isinstance(self.as_of, str))
+        return snapshot.head if snapshot is not None and is_named else None
 
     def _read(self, state: wr.StateParameters) -> Snapshot:
         if state.branch is not None and state.snapshot is not None:
@@ -271,4 +278,6 @@ class LocalGraph:
             )
         if state.snapshot is not None:
             return read_reference(self.graph.location, state.snapshot)
+        if self.as_of is not None:
+            return self._on(state.branch or MAIN).snapshot(self.as_of)
         return read_snapshot(self.graph.location, (state.branch or MAIN).strip())

@@ -29,6 +29,11 @@ class Profile:
     default_graph: str | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it names no target."""
+        return self.server is None and self.cluster is None and self.store is None
+
+    @property
     def scope(self) -> tuple[str, str] | None:
         """The kind of target and the target; None if there is not exactly one."""
         targets = [(kind, getattr(self, kind)) for kind in _SCOPES if getattr(self, kind) is not None]

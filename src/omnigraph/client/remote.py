@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from omnigraph.api.arguments import source_name
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
 from omnigraph.wire import changes, commits, maintenance, results, service
 
@@ -18,6 +20,48 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document")
 _CONDITION = "Omnigraph-If-Graph-Commit"
+
+
+QUERY_SOURCE = "<query>"
+"""What messages call query text without a name."""
+
+
+def choose_graph(connection: Connection) -> str:
+    """Return the only graph of a server that the caller may see; raise if there are several, or none."""
+    graph_ids = list_graph_ids(connection)
+    if len(graph_ids) == 1:
+        return graph_ids[0]
+    names = ", ".join(graph_ids) or "none that you may read"
+    raise RemoteError(
+        f"the server at {connection.url} has several graphs: expected one of {names}"
+        if graph_ids
+        else f"the server at {connection.url} has no graph that you may read",
+        code="graph_unnamed",
+        kind=ErrorKind.BAD_REQUEST,
+        hint=hint("Pass {}.", Argument("graph", Placeholder("ID"))),
+        facts={"graphs": list(graph_ids)},
+    )
+
+
+def list_graph_ids(connection: Connection) -> list[str]:
+    """Return the graphs of a server, or those that the caller may use if it may not list them."""
+    try:
+        return [entry.graph_id for entry in read_graphs(connection).graphs]
+    except RemoteError as error:
+        if error.kind is not ErrorKind.FORBIDDEN:
+            raise
+    return [entry.graph_id for entry in read_whoami(connection).graphs]
+
+
+def read_graphs(connection: Connection) -> service.GraphListResponse:
+    """Return the graphs of a server."""
+    answer = connection.send(HttpRequest(method="GET", path="/graphs"))
+    return msgspec.json.decode(answer, type=service.GraphListResponse)
+
+
+def read_whoami(connection: Connection) -> service.WhoamiOutput:
+    """Return who the caller is, and what it may do."""
+    return msgspec.json.decode(connection.send(HttpRequest(method="GET", path="/whoami")), type=service.WhoamiOutput)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +108,7 @@ class RemoteGraph:
 
     def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""
-        sent = HttpRequest(method="POST", path=self._path("export"), body=msgspec.json.encode(request))
+        sent = HttpRequest(method="POST", path=self._path("export"), body=_encode(request))
         for chunk in self.connection.stream(sent):
             stream.write(chunk)
 
@@ -166,11 +210,7 @@ class RemoteGraph:
         headers: dict[str, str] | None = None,
     ) -> Document:
         request = HttpRequest(
-            method="POST",
-            path=self._path(path),
-            body=msgspec.json.encode(document),
-            is_write=is_write,
-            headers=headers or {},
+            method="POST", path=self._path(path), body=_encode(document), is_write=is_write, headers=headers or {}
         )
         try:
             return msgspec.json.decode(self.connection.send(request), type=kind)
@@ -178,7 +218,18 @@ class RemoteGraph:
             text = getattr(document, "query", None)
             if text is None or "problems" not in error.facts:
                 raise
-            raise with_source(error, text) from error
+            raise with_source(error, text, source_name(text, QUERY_SOURCE)) from error
+
+
+def _encode(document: wr.WireRequest) -> bytes:
+    return msgspec.json.encode(document, enc_hook=_plain_text)
+
+
+def _plain_text(value: Any) -> str:
+    """Return text with a name as plain text: msgspec encodes no subclass of `str`."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"a request cannot contain a {type(value).__name__}")
 
 
 def _fields(parameters: wr.WireRequest) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from omnigraph.base.clock import format_age
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor, Yes
 from omnigraph.cli.results import RowsOutput, TextOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction
+from omnigraph.cli.target import StorageArguments, confirm_destruction
 
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the new branch.", show_default=False)]
 From = Annotated[
@@ -49,9 +49,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the branc
     "omnigraph branch create review/1 graph.omni",
     "omnigraph branch create --from review/1 review/2 --store graph.omni",
     "omnigraph branch create --from 01KA1F0Z5Q8W9V3N7R2T4Y6B8D rescue --store graph.omni --json",
+    capability=Capability.ANY,
 )
 def create(
-    name: NewName, target: GraphArguments, *, source: From = "main", actor: Actor = None, output: TextOutput
+    name: NewName, target: StorageArguments, *, source: From = "main", actor: Actor = None, output: TextOutput
 ) -> None:
     """Create a branch.
 
@@ -71,8 +72,12 @@ def create(
     )
 
 
-@command("omnigraph branch list graph.omni", "omnigraph branch list --store s3://bucket/graph.omni --json")
-def show_branches(target: GraphArguments, output: RowsOutput) -> None:
+@command(
+    "omnigraph branch list graph.omni",
+    "omnigraph branch list --store s3://bucket/graph.omni --json",
+    capability=Capability.ANY,
+)
+def show_branches(target: StorageArguments, output: RowsOutput) -> None:
     """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
     graph = target.open()
 
@@ -94,8 +99,9 @@ def _table_row(row: dict[str, Any], now_us: int) -> dict[str, Any]:
 @command(
     "omnigraph branch delete review/1 graph.omni",
     "omnigraph branch delete review/1 --store s3://bucket/graph.omni --yes --json",
+    capability=Capability.ANY,
 )
-def delete(name: Name, target: GraphArguments, *, yes: Yes = False, output: TextOutput) -> None:
+def delete(name: Name, target: StorageArguments, *, yes: Yes = False, output: TextOutput) -> None:
     """Delete a branch, merged or not.
 
     A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch, CommitId
 from omnigraph.cli.output import RowsFormat, printable, write_lines
 from omnigraph.cli.results import Json, choose_format
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     import msgspec
@@ -77,8 +77,9 @@ class ChangesOutput:
 @command(
     "omnigraph diff main review/1 graph.omni",
     "omnigraph diff 01KA1F0Z5Q8W9V3N7R2T4Y6B8D main --store graph.omni --json",
+    capability=Capability.ANY,
 )
-def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput) -> None:
+def diff(left: Left, right: Right, target: StorageArguments, output: ChangesOutput) -> None:
     """Show the changes from one branch or commit to another."""
     location = target.locate()
 
@@ -92,9 +93,10 @@ def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput
 @command(
     "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
     "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+    capability=Capability.ANY,
 )
 def changes_of_commit(
-    commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: ChangesOutput
+    commit_id: CommitId, target: StorageArguments, *, branch: Branch = "main", output: ChangesOutput
 ) -> None:
     """Show the changes of a commit relative to its first parent, per entity.
 
@@ -111,9 +113,15 @@ def changes_of_commit(
 @command(
     "omnigraph changes poll graph.omni",
     "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+    capability=Capability.ANY,
 )
 def poll(
-    target: GraphArguments, *, branch: Branch = "main", cursor: Cursor = None, limit: Limit = 100, output: ChangesOutput
+    target: StorageArguments,
+    *,
+    branch: Branch = "main",
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    output: ChangesOutput,
 ) -> None:
     """Show the commits of a branch after a cursor, oldest first, with their changes.
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.output import RowsFormat, write_json, write_rows
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction
+from omnigraph.cli.target import StorageArguments, confirm_destruction
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ ListFiles = Annotated[bool, typer.Option("--list-files", help="Also print the pa
     "omnigraph cleanup --keep 10 --older-than 7d graph.omni --confirm",
     "omnigraph cleanup --older-than 2w s3://bucket/graph.omni --confirm --yes --json",
     "omnigraph cleanup --keep 10 --list-files --json graph.omni",
+    capability=Capability.DIRECT,
 )
 def cleanup(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     keep: Keep = None,
     older_than: OlderThan = None,

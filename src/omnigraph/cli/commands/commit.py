@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch, CommitId
 from omnigraph.cli.output import RowsFormat, format_pairs, write_json, write_rows, write_text
 from omnigraph.cli.results import RowsOutput, TextOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.wire.commits import CommitOutput, PinOutput
@@ -44,10 +44,12 @@ TABLE_TITLES: Final = {"table": "table", "before": "from version", "after": "to 
 
 
 @command(
-    "omnigraph commit list graph.omni", "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv"
+    "omnigraph commit list graph.omni",
+    "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv",
+    capability=Capability.ANY,
 )
 def list_commits(
-    target: GraphArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN_DEFAULT, output: RowsOutput
+    target: StorageArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN_DEFAULT, output: RowsOutput
 ) -> None:
     """Show the commits of a branch, newest first.
 
@@ -74,8 +76,9 @@ def list_commits(
 @command(
     "omnigraph commit show HEAD graph.omni",
     "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
+    capability=Capability.ANY,
 )
-def show_commit(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
+def show_commit(commit_id: CommitId, target: StorageArguments, *, branch: Branch = "main", output: TextOutput) -> None:
     """Show one commit and the tables that it changed."""
     location = target.locate()
 

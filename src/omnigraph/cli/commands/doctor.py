@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_command
 from omnigraph.cli.options import LogFileOption
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 TITLES: Final = {
     "check": "check",
@@ -29,15 +29,16 @@ Deep = Annotated[bool, typer.Option("--deep", help="Also open each data file and
     "omnigraph doctor graph.omni",
     "omnigraph doctor graph.omni --deep",
     "omnigraph doctor --store s3://bucket/graph.omni --json",
+    capability=Capability.ANY,
 )
-def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
+def doctor(target: StorageArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
     """Check a graph, and name the command that fixes a problem.
 
     Checks the machine, the format, missing and damaged files, pending recoveries, locks, drift, dangling edges,
     fragments, indexes and unreferenced files, on every branch. Changes nothing. The exit code is 3 if there is a
     problem; a notice needs no immediate action. Without a graph, only the machine is checked.
     """
-    location = None if target.address is None else target.locate_and_print()
+    location = None if target.find_scope() is None else target.locate_and_print()
 
     from omnigraph.api.graph import Graph
     from omnigraph.maintenance.doctor.run import check_graph
@@ -46,7 +47,7 @@ def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, lo
     graph = None if location is None else Graph(location, read_only=True)
     uri = None if location is None else location.uri
     findings = check_graph(graph, deep=deep)
-    document = doctor_output(uri, findings, lambda fix: render_command(fix, target.address))
+    document = doctor_output(uri, findings, lambda fix: render_command(fix, target.arguments))
     rows = [{name: getattr(row, name) for name in TITLES} for row in document.findings]
     table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(f"{uri}/")} for row in rows]
     output.show(lambda: document, TITLES, table_rows, field_rows=rows)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import StateArguments
 from omnigraph.cli.query_options import LimitArguments, MaxHops, QueryArguments
 from omnigraph.cli.results import TextOutput
@@ -16,9 +16,10 @@ Analyze = Annotated[bool, typer.Option("--analyze", help="Run the query, and sho
 
 
 @command(
-    "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
+    "omnigraph explain graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
     'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
     "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
+    capability=Capability.ANY,
 )
 def explain(
     query: QueryArguments,
@@ -36,7 +37,6 @@ def explain(
     query runs, and each step also shows its rows, its time including the steps below it, and how it followed edges.
     """
     text, params = query.read()
-    location = query.locate()
     allowed = limits.limits(max_hops)
     if limits != LimitArguments() and not analyze:
         raise UsageError(
@@ -44,12 +44,10 @@ def explain(
             code="usage",
             hint="Pass `--analyze` as well, or remove `--max-memory` and `--max-seconds`.",
         )
-    as_of = state.as_of()
+    reached = query.target.connect(limits=allowed, state=state)
 
-    from omnigraph.api.graph import Graph
-    from omnigraph.wire.results import explain_output
+    from omnigraph.wire.requests import ExplainRequest
 
-    graph = Graph(location, branch=state.branch, read_only=True)
-    explained = graph.explain(text, params, name=query.name, as_of=as_of, analyze=analyze, limits=allowed)
-    requested = state.requested_commit(explained.snapshot.head)
-    output.show(lambda: explain_output(explained, requested), text=explained.text)
+    request = ExplainRequest(query=text, name=query.query_name, params=params, analyze=analyze, **reached.state)
+    document = reached.client.explain(request)
+    output.show(lambda: document, text=document.text)

@@ -9,11 +9,11 @@ import typer
 
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import RunnerArguments, StateArguments
 from omnigraph.cli.output import output_errors
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.types import ExportResult
@@ -42,9 +42,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the files of an ea
     "omnigraph export graph.omni --type Person --type Knows --out dump.jsonl.zst",
     "omnigraph export graph.omni --at 2026-05-31T12:00:00Z --out then.jsonl",
     "omnigraph export graph.omni --branch review/1 --format parquet --out s3://bucket/dump/",
+    capability=Capability.ANY,
 )
 def export(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     out: Out = None,
     export_format: Format = "ndjson",

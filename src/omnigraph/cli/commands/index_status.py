@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 TITLES: Final = {
     "table_key": "table",
@@ -24,8 +24,9 @@ FIELDS: Final = (*TITLES, "declared", "coverage", "rows")
 @command(
     "omnigraph index status graph.omni",
     "omnigraph index status --store s3://bucket/graph.omni --branch review/1 --json",
+    capability=Capability.ANY,
 )
-def index_status(target: GraphArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
+def index_status(target: StorageArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
     """Show the indexes of a branch and the rows that they do not cover.
 
     An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, print_location
+from omnigraph.cli.target import StorageArguments, print_location
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
 Force = Annotated[
@@ -21,9 +21,10 @@ Force = Annotated[
 @command(
     "omnigraph init --schema schema.pg graph.omni",
     "omnigraph init --schema schema.pg s3://bucket/graph.omni --as deploy",
+    capability=Capability.DIRECT,
 )
 def init(
-    schema: SchemaFile, target: GraphArguments, *, force: Force = False, actor: Actor = None, output: TextOutput
+    schema: SchemaFile, target: StorageArguments, *, force: Force = False, actor: Actor = None, output: TextOutput
 ) -> None:
     """Create a graph with a schema.
 

@@ -9,12 +9,12 @@ import typer
 
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import StateArguments
 from omnigraph.cli.query_options import MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 Schema = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph.")
@@ -25,9 +25,10 @@ Schema = Annotated[
     "omnigraph lint --query people.gq --schema schema.pg",
     "omnigraph lint --query people.gq --query companies.gq graph.omni --json",
     "omnigraph lint -e 'query q() { match { $p: Person } return { $p.slug } }' graph.omni",
+    capability=Capability.ANY,
 )
 def lint(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     query: QueryFiles = None,
     text: QueryText = None,
@@ -63,10 +64,12 @@ def lint(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _file_schema(path: Path, target: GraphArguments, state: StateArguments) -> str:
+def _file_schema(path: Path, target: StorageArguments, state: StateArguments) -> str:
     """Return the text of a schema file; raise if the arguments also select the schema of a graph."""
     flags = {"--commit": state.commit, "--version": state.version, "--at": state.time}
-    sources = [f"the graph '{target.address}'"] if target.address else []
+    names = target.names
+    address = next((name for name in (names.uri, names.store, names.server, names.cluster) if name is not None), None)
+    sources = [] if address is None else [f"the graph '{address}'"]
     sources += [f"`{flag}`" for flag, value in flags.items() if value is not None]
     sources += ["`--branch`"] if state.branch != "main" else []
     if sources:
@@ -81,9 +84,9 @@ def _file_schema(path: Path, target: GraphArguments, state: StateArguments) -> s
     return read_schema(path)
 
 
-def _graph_schema(target: GraphArguments, state: StateArguments) -> str:
+def _graph_schema(target: StorageArguments, state: StateArguments) -> str:
     as_of = state.as_of()
-    if target.address is None:
+    if target.find_scope() is None:
         raise UsageError(
             f"missing schema: `{target.context.command_path}` requires a schema file or a graph",
             code="schema_missing",

@@ -16,10 +16,10 @@ from omnigraph.base.actors import login_name
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import Hint
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
+from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.source import NamedData
@@ -70,10 +70,11 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and writ
     "zcat people.jsonl.gz | omnigraph load --data - graph.omni",
     "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
     "omnigraph load --data people.jsonl --with-indexes graph.omni",
+    capability=Capability.ANY,
 )
 def load(
     data: Data,
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     types: Type = None,
     mode: Mode = "append",
@@ -131,11 +132,17 @@ def load(
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
-    messages = [*change_messages(result), *index_messages(target.address or location.uri, branch, result)]
+    messages = [*change_messages(result), *index_messages(_address(target, location.uri), branch, result)]
     output.show(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
     )
+
+
+def _address(target: StorageArguments, uri: str) -> str:
+    """Return the graph as the caller typed it, if that is one argument."""
+    words = target.arguments or ()
+    return words[0] if len(words) == 1 else uri
 
 
 def _only_type(types: list[str]) -> str | None:

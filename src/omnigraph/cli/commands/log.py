@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.commit_graph import DrawnLine, draw_commits
 from omnigraph.cli.output import printable, write_json, write_lines
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.types import CommitRecord
@@ -21,8 +21,8 @@ Draw = Annotated[bool, typer.Option("--draw", help="Draw the ancestry of the com
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N lines.")]
 
 
-@command("omnigraph log graph.omni", "omnigraph log --draw --store graph.omni --limit 20")
-def log(target: GraphArguments, *, draw: Draw = False, limit: Limit = 100, output: TextOutput) -> None:
+@command("omnigraph log graph.omni", "omnigraph log --draw --store graph.omni --limit 20", capability=Capability.ANY)
+def log(target: StorageArguments, *, draw: Draw = False, limit: Limit = 100, output: TextOutput) -> None:
     """Show the commits of all branches, newest first.
 
     In a copied or moved graph, shows only the commits of main: its other branches cannot be read.

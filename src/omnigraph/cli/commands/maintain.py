@@ -13,7 +13,7 @@ import typer
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import ConflictError, StorageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.commands.cleanup import Confirm, Keep, OlderThan
 from omnigraph.cli.commands.optimize import MaxTasks
 from omnigraph.cli.errors import ExitCode
@@ -21,7 +21,7 @@ from omnigraph.cli.hints import render_command, render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction
+from omnigraph.cli.target import StorageArguments, confirm_destruction
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ NoCleanup = Annotated[bool, typer.Option("--no-cleanup", help="Delete nothing an
     "omnigraph maintain graph.omni --keep 10 --older-than 14d --confirm",
     "omnigraph maintain s3://bucket/graph.omni --every 15m --confirm --yes --log-file maintain.jsonl",
     "omnigraph maintain graph.omni --no-cleanup --branch main --json",
+    capability=Capability.DIRECT,
 )
 def maintain(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     every: Every = None,
     keep: Keep = 10,
@@ -103,8 +104,7 @@ def maintain(
         output.notify("stopped")
         return
     result = run_once()
-    address = target.address or location.uri
-    output.show(lambda: document(result), notices=_lines(result, address, confirmed=confirm))
+    output.show(lambda: document(result), notices=_lines(result, target.arguments, confirmed=confirm))
     if result.errors:
         raise typer.Exit(ExitCode.ERROR)
     if result.needs_repair:
@@ -129,7 +129,7 @@ def _repeat(
         return
 
 
-def _lines(result: MaintainResult, address: str, *, confirmed: bool) -> Iterator[str]:
+def _lines(result: MaintainResult, graph: tuple[str, ...] | None, *, confirmed: bool) -> Iterator[str]:
     yield f"before: {format_count(len(result.problems), 'finding')}"
     if result.recovered:
         yield f"recovered {format_count(len(result.recovered), 'interrupted write')}; see `omnigraph recovery list`"
@@ -141,7 +141,7 @@ def _lines(result: MaintainResult, address: str, *, confirmed: bool) -> Iterator
     yield from _cleanup_lines(result, confirmed=confirmed)
     yield from (f"error: {error}" for error in result.errors)
     for finding in result.left:
-        fix = render_command(finding.fix, address)
+        fix = render_command(finding.fix, graph)
         yield f"left: {finding.where or finding.check}: {finding.message}" + (f"; {fix}" if fix else "")
     yield f"runner: {result.runner}"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.commands.serve import TokenAccess
 from omnigraph.cli.options import Actor
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.client.mcp import Tool
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 AccessOption = Annotated[TokenAccess, typer.Option("--access", help="What the agent may do.")]
 
 
-@command("omnigraph mcp graph.omni", "omnigraph mcp graph.omni --access write --as agent-1")
-def mcp(target: GraphArguments, *, access: AccessOption = TokenAccess.READ, actor: Actor = None) -> None:
+@command("omnigraph mcp graph.omni", "omnigraph mcp graph.omni --access write --as agent-1", capability=Capability.ANY)
+def mcp(target: StorageArguments, *, access: AccessOption = TokenAccess.READ, actor: Actor = None) -> None:
     """Serve a graph to an agent over stdin and stdout.
 
     Speaks the Model Context Protocol, one message per line, until stdin ends. An agent can read the schema, run queries

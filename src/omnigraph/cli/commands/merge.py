@@ -10,14 +10,14 @@ import typer
 
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Actor, TargetBranch, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.resolution import ResolutionArguments
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
+from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -43,10 +43,11 @@ CommitId = Annotated[
     "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
     "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
     "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
+    capability=Capability.ANY,
 )
 def merge(
     source: Source,
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     into: Into = "main",
     delete_source: DeleteBranch = False,
@@ -79,7 +80,7 @@ def merge(
     failure = _delete_source(graph, result) if deletes else None
 
     def document() -> BranchMergeOutput:
-        hint = "" if failure is None else render_hint(failure.advice, target.address)
+        hint = "" if failure is None else render_hint(failure.advice, target.arguments)
         deletion = BranchDeletion(failure, hint) if deletes else None
         return merge_output(result, read_new_names(location, result.commit), deletion)
 
@@ -151,10 +152,11 @@ def _merge_summary(result: MergeResult, *, dry_run: bool) -> str:
 @command(
     "omnigraph commit revert HEAD graph.omni",
     "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --dry-run --json",
+    capability=Capability.DIRECT,
 )
 def revert(
     commit_id: CommitId,
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     branch: TargetBranch = "main",
     dry_run: DryRun = False,

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.display import format_count
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor, TargetBranch
 from omnigraph.cli.query_options import LimitArguments, QueryArguments
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import print_location
 
 if TYPE_CHECKING:
-    from omnigraph.types import MutationResult
+    from omnigraph.wire.results import ChangeOutput
 
 IfCommit = Annotated[
     str | None,
@@ -27,9 +26,10 @@ IfCommit = Annotated[
 
 
 @command(
-    "omnigraph mutate --store graph.omni -e 'query add() { insert Person { slug: \"ada\" } }'",
+    "omnigraph mutate graph.omni -e 'query add() { insert Person { slug: \"ada\" } }'",
     'omnigraph mutate rename --query people.gq --store graph.omni --params \'{"slug": "ada", "name": "Ada"}\'',
     "omnigraph mutate sweep --query people.gq --store graph.omni --if-commit 01J8XKZ0000000000000000000 --json",
+    capability=Capability.ANY,
 )
 def mutate(
     query: QueryArguments,
@@ -46,26 +46,21 @@ def mutate(
     entity matches.
     """
     text, params = query.read()
-    location = query.locate()
-    allowed = limits.limits()
+    reached = query.target.connect(actor=actor, limits=limits.limits(), read_only=False).print_location()
 
-    from omnigraph.api.graph import Graph
-    from omnigraph.api.history import read_new_names
-    from omnigraph.wire.results import change_output
+    from omnigraph.wire.requests import ChangeRequest
 
-    print_location(query.context, location)
-    result = Graph(location, branch=branch).mutate(
-        text, params, name=query.name, if_commit=if_commit, actor=actor, limits=allowed
-    )
-    output.show(lambda: change_output(result, read_new_names(location, result.commit)), notices=[_summary(result)])
+    request = ChangeRequest(query=text, name=query.query_name, params=params, branch=branch)
+    document = reached.client.mutate(request, if_commit)
+    output.show(lambda: document, notices=[_summary(document)])
 
 
-def _summary(result: MutationResult) -> str:
+def _summary(result: ChangeOutput) -> str:
     if result.commit is None:
         return "nothing matched; no commit was created"
     changes = []
     for verb in ("inserted", "updated", "deleted"):
-        counts = ((getattr(result.nodes, verb), "node"), (getattr(result.edges, verb), "edge"))
+        counts = ((result.nodes[verb], "node"), (result.edges[verb], "edge"))
         if any(count for count, _ in counts):
             changes.append(f"{verb} {' and '.join(format_count(count, word) for count, word in counts if count)}")
-    return f"{', '.join(changes)} at commit {result.commit.id}"
+    return f"{', '.join(changes)} at commit {result.commit.graph_commit_id}"

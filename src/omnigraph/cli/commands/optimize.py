@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.types import TableOptimizeStats
@@ -58,9 +58,10 @@ MaxTasks = Annotated[
     "omnigraph optimize graph.omni --type Person --type Knows --json",
     "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
     "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
+    capability=Capability.DIRECT,
 )
 def optimize(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     branch: Branch = "main",
     tables: Tables = None,

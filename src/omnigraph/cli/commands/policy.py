@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.display import format_count
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.results import RowsOutput, TextOutput
 
@@ -20,7 +20,9 @@ GraphId = Annotated[str, typer.Option("--graph", metavar="ID", help="The graph t
 
 
 @command(
-    "omnigraph policy validate --file team.policy.yaml", "omnigraph policy validate --file team.policy.yaml --json"
+    "omnigraph policy validate --file team.policy.yaml",
+    "omnigraph policy validate --file team.policy.yaml --json",
+    capability=Capability.CONTROL,
 )
 def validate(*, file: PolicyFile, graph: GraphId = "default", output: TextOutput) -> None:
     """Check a policy file and the Cedar files that it names.
@@ -42,7 +44,7 @@ def validate(*, file: PolicyFile, graph: GraphId = "default", output: TextOutput
     output.show(lambda: validate_output(bundle), text=f"{file}: valid {bundle.kind} policy with {counts}")
 
 
-@command("omnigraph policy test --file team.policy.yaml --tests team.tests.yaml")
+@command("omnigraph policy test --file team.policy.yaml --tests team.tests.yaml", capability=Capability.CONTROL)
 def run_tests(
     *,
     file: PolicyFile,
@@ -71,6 +73,7 @@ def run_tests(
     "omnigraph policy explain --file team.policy.yaml --actor act-bo --action change --branch main",
     "omnigraph policy explain --file team.policy.yaml --actor act-ada --action branch_merge --branch review "
     "--target-branch main --json",
+    capability=Capability.CONTROL,
 )
 def explain(
     *,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch
 from omnigraph.cli.output import RowsFormat
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 TITLES: Final = {
     "state": "state",
@@ -24,8 +24,9 @@ TITLES: Final = {
 @command(
     "omnigraph recovery list graph.omni",
     "omnigraph recovery list --store s3://bucket/graph.omni --branch review/1 --json",
+    capability=Capability.DIRECT,
 )
-def list_recoveries(target: GraphArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
+def list_recoveries(target: StorageArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
     """Show pending intents and past recoveries.
 
     A pending intent is a write that was interrupted: the next write to its branch, or `optimize`, completes it or rolls

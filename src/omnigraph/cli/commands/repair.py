@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import LogFileOption
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 if TYPE_CHECKING:
     from omnigraph.types import TableRepairStats
@@ -42,9 +42,10 @@ Discard = Annotated[bool, typer.Option("--discard", help="With --confirm: discar
     "omnigraph repair graph.omni",
     "omnigraph repair graph.omni --confirm",
     "omnigraph repair --store s3://bucket/graph.omni --discard --confirm --json",
+    capability=Capability.DIRECT,
 )
 def repair(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     confirm: Confirm = False,
     force: Force = False,

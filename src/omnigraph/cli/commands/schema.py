@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.display import format_count
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Branch, RunnerArguments, StateArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
+from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.types import PlannedStep, SchemaPlan, SchemaResult
@@ -26,8 +26,12 @@ AllowDataLoss = Annotated[
 ChangedBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Change the schema of this branch.")]
 
 
-@command("omnigraph schema show graph.omni", "omnigraph schema show graph.omni --branch review/1 --json")
-def show(target: GraphArguments, state: StateArguments, output: TextOutput) -> None:
+@command(
+    "omnigraph schema show graph.omni",
+    "omnigraph schema show graph.omni --branch review/1 --json",
+    capability=Capability.ANY,
+)
+def show(target: StorageArguments, state: StateArguments, output: TextOutput) -> None:
     """Show the accepted schema as .pg text.
 
     --json also prints the catalog, which contains the ids of types and properties.
@@ -43,10 +47,11 @@ def show(target: GraphArguments, state: StateArguments, output: TextOutput) -> N
 @command(
     "omnigraph schema plan --schema next.pg graph.omni",
     "omnigraph schema plan --schema next.pg graph.omni --branch review/1 --json",
+    capability=Capability.DIRECT,
 )
 def plan(
     schema: SchemaFile,
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     branch: Branch = "main",
     allow_data_loss: AllowDataLoss = False,
@@ -110,10 +115,11 @@ def _plan_notices(schema_plan: SchemaPlan) -> Iterator[str]:
     "omnigraph schema apply --schema next.pg graph.omni",
     "omnigraph schema apply --schema next.pg graph.omni --branch review/1 --as deploy --json",
     "omnigraph schema apply --schema next.pg s3://bucket/graph.omni --allow-data-loss --yes",
+    capability=Capability.DIRECT,
 )
 def apply(
     schema: SchemaFile,
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     branch: ChangedBranch = "main",
     actor: Actor = None,

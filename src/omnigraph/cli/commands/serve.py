@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from omnigraph.base.errors import MachineError, UsageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.hints import render_command
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where to listen; port 0 chooses a free port.")]
 
@@ -62,9 +62,10 @@ Grace = Annotated[
     "OMNIGRAPH_SERVER_BEARER_TOKEN=secret omnigraph serve graph.omni --access write",
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve s3://bucket/graph.omni --bind 0.0.0.0:8080",
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve graph.omni --policy team.policy.yaml",
+    capability=Capability.DIRECT,
 )
 def serve(
-    target: GraphArguments,
+    target: StorageArguments,
     *,
     bind: Bind = "127.0.0.1:8080",
     access: AccessOption = TokenAccess.READ,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import StateArguments
 from omnigraph.cli.output import RowsFormat, format_pairs, write_text
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import StorageArguments
 
 TITLES: Final = {
     "table_key": "table",
@@ -22,8 +22,9 @@ TITLES: Final = {
     "omnigraph snapshot graph.omni",
     "omnigraph snapshot --store s3://bucket/graph.omni --branch review/1 --json",
     "omnigraph snapshot graph.omni --version 3 --format csv",
+    capability=Capability.ANY,
 )
-def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) -> None:
+def snapshot(target: StorageArguments, state: StateArguments, output: RowsOutput) -> None:
     """Show the tables that are published together.
 
     Shows the newest state of a branch, or that of an earlier commit, manifest version or time.

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.base import limits
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import require_finite
 from omnigraph.cli.output import Cell, format_pairs
 from omnigraph.cli.results import TextOutput
@@ -26,7 +26,7 @@ IdleMinutes = Annotated[
 ]
 
 
-@command("omnigraph spark start", "omnigraph spark start --idle-minutes 120")
+@command("omnigraph spark start", "omnigraph spark start --idle-minutes 120", capability=Capability.LOCAL)
 def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output: TextOutput) -> None:
     """Start a warm local Spark server.
 
@@ -45,7 +45,7 @@ def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output
     )
 
 
-@command("omnigraph spark stop")
+@command("omnigraph spark stop", capability=Capability.LOCAL)
 def stop(output: TextOutput) -> None:
     """Stop the warm local Spark server.
 
@@ -59,7 +59,7 @@ def stop(output: TextOutput) -> None:
     output.show(lambda: SparkStopOutput(was_running), notices=[notice])
 
 
-@command("omnigraph spark status", "omnigraph spark status --json")
+@command("omnigraph spark status", "omnigraph spark status --json", capability=Capability.LOCAL)
 def status(output: TextOutput) -> None:
     """Show whether a warm local Spark server is running.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph import __version__
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.results import TextOutput
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
 
-@command("omnigraph version", "omnigraph version --json")
+@command("omnigraph version", "omnigraph version --json", capability=Capability.LOCAL)
 def version(output: TextOutput) -> None:
     """Show the versions of Omnigraph, Python, Lance and Spark.
 

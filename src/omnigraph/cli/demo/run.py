@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.errors import InvariantError, RefusedError, UsageError
-from omnigraph.cli.command import command
+from omnigraph.cli.command import Capability, command
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ People = Annotated[int, typer.Option("--people", min=20, help="The number of peo
 Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
-@command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")
+@command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000", capability=Capability.LOCAL)
 def demo(directory: Directory = None, keep: Keep = False, people: People = 70_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
