@@ -53,7 +53,12 @@ BRAIN = ClusterScope("s3://acme/brain", "knowledge")
         ({"server": "dev"}, {}, SETTINGS, DEV),
         ({"server": "http://127.0.0.1:8080/prefix/"}, {}, SETTINGS, DEV),
         ({"server": "http://127.0.0.1:8080"}, {}, SETTINGS, ServerScope("http://127.0.0.1:8080")),
-        ({"server": "http://127.0.0.1:8080/prefix.evil"}, {}, SETTINGS, ServerScope("http://127.0.0.1:8080/prefix.evil")),
+        (
+            {"server": "http://127.0.0.1:8080/prefix.evil"},
+            {},
+            SETTINGS,
+            ServerScope("http://127.0.0.1:8080/prefix.evil"),
+        ),
         ({"server": "https://h", "graph": "g"}, {}, EMPTY, ServerScope("https://h", None, "g")),
         ({"cluster": "dir"}, {}, SETTINGS, ClusterScope("dir")),
         ({"cluster": "dir", "graph": "g"}, {}, SETTINGS, ClusterScope("dir", "g")),

@@ -112,7 +112,8 @@ def find_profile(name: str, settings: OperatorFile) -> Profile:
         raise UsageError(
             f"unknown profile '{name}': expected {_one_of(settings.profiles)}",
             code="profile_unknown",
-            hint=f"Run `omnigraph profile list`, or add the profile to {settings.path}.",
+            hint="Add the profile to the operator file.",
+            facts={"path": str(settings.path)},
         )
     return _require_valid(settings.profiles[name], f"profile '{name}'", settings)
 
@@ -124,7 +125,8 @@ def find_server(server: str, settings: OperatorFile) -> ServerScope:
             raise UsageError(
                 f"unknown server '{server}': expected {_one_of(settings.servers)}, or an address",
                 code="server_unknown",
-                hint=f"Pass `--server https://HOST`, or add the server to {settings.path}.",
+                hint="Pass `--server https://HOST`, or add the server to the operator file.",
+                facts={"path": str(settings.path)},
             )
         return ServerScope(settings.servers[server].rstrip("/"), server)
     url = server.rstrip("/")
@@ -256,7 +258,9 @@ class StorageArguments:
         """Return the scope; raise if nothing names a graph."""
         scope = self.find_scope()
         if scope is None:
-            raise UsageError(_missing_graph(self.context), code="target_missing", hint=PASS_A_URI)
+            draws = self.graph is not None and self.context.command_path == "omnigraph log"
+            hint = "Pass `--draw` to draw the commits." if draws else PASS_A_URI
+            raise UsageError(_missing_graph(self.context), code="target_missing", hint=hint)
         return scope
 
     @property
@@ -405,11 +409,14 @@ def read_settings(context: typer.Context) -> OperatorFile:
 def locate(context: typer.Context, address: str) -> Location:
     """Return the location of an address; raise if a command cannot use it."""
     if address.lower().startswith(("http://", "https://")):
+        command = context.command_path
         has_servers = any("--server" in parameter.opts for parameter in context.command.params)
         raise UsageError(
-            f"'{address}' is the address of a server: expected storage",
+            f"'{address}' is the address of a server: expected storage"
+            if has_servers
+            else f"`{command}` cannot use the server address '{address}': it works on storage directly",
             code="uri_is_server",
-            hint=f"Pass it as `--server {shlex.quote(address)}`." if has_servers else PASS_STORAGE,
+            hint=f"Pass it as `--server {shlex.quote(address)}`." if has_servers else PASS_A_URI,
         )
     location = parse_location(address)
     if location.scheme is Scheme.MEMORY:

@@ -11,7 +11,6 @@ import msgspec
 from omnigraph.api.arguments import source_name
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
-from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
 from omnigraph.wire import changes, commits, maintenance, results, service
 
@@ -31,14 +30,13 @@ def choose_graph(connection: Connection) -> str:
     graph_ids = list_graph_ids(connection)
     if len(graph_ids) == 1:
         return graph_ids[0]
-    names = ", ".join(graph_ids) or "none that you may read"
     raise RemoteError(
-        f"the server at {connection.url} has several graphs: expected one of {names}"
+        f"the server at {connection.url} has several graphs: expected one of {', '.join(graph_ids)}"
         if graph_ids
         else f"the server at {connection.url} has no graph that you may read",
         code="graph_unnamed",
         kind=ErrorKind.BAD_REQUEST,
-        hint=hint("Pass {}.", Argument("graph", Placeholder("ID"))),
+        hint="Name one of its graphs." if graph_ids else "Ask its operator for access.",
         facts={"graphs": list(graph_ids)},
     )
 

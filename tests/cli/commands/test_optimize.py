@@ -89,7 +89,7 @@ def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tup
         ("--server prod", 2, "server_unsupported"),
         ("graph.omni --type Robot", 1, "type_missing"),
         ("--target g.omni", 2, "flag_renamed"),
-        ("--graph a", 2, "cluster_unsupported"),
+        ("--graph a", 2, "target_missing"),
         ("graph.omni --as ada", 2, "usage"),
         ("graph.omni --table Robot", 1, "type_missing"),
         ("graph.omni --branch missing", 1, "branch_missing"),

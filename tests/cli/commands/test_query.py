@@ -120,14 +120,27 @@ def _iso_time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-def test_graph_passed_as_query_name_is_rejected(directory: Path) -> None:
+def test_graph_is_a_positional_argument(directory: Path) -> None:
+    named = query(directory, "missing", "--query", "people.gq", "--json")
+    assert named.exit_code == 0, named.stderr
+    for words in (("missing", "graph.omni"), ("graph.omni", "missing"), ("./graph.omni", "missing")):
+        assert run_in_process("query", *words, "--query", "people.gq", "--json", cwd=directory) == named
+    (directory / "graph.omni").rename(directory / "plain")
+    assert run_in_process("query", "plain", "missing", "--query", "people.gq", "--json", cwd=directory) == named
+
+
+def test_invalid_positional_arguments(directory: Path) -> None:
     for command in ("query", "mutate", "explain"):
-        as_name = run_in_process(command, "graph.omni", "--query", "people.gq", cwd=directory)
-        assert (as_name.exit_code, "Pass `--store graph.omni`" in as_name.stderr) == (2, True)
         nowhere = run_in_process(command, "people", "--query", "people.gq", cwd=directory)
-        assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
-        both = run_in_process(command, "graph.omni", "people", "--query", "people.gq", cwd=directory)
-        assert (both.exit_code, "takes one argument, the name of a query" in both.stderr) == (2, True)
+        assert (nowhere.exit_code, "missing graph: " in nowhere.stderr) == (2, True)
+        twice = run_in_process(command, "graph.omni", "--store", "graph.omni", "--query", "people.gq", cwd=directory)
+        assert (twice.exit_code, "expected one graph, got URI" in twice.stderr) == (2, True)
+
+
+def test_default_graph(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_STORE", "graph.omni")
+    default = run_in_process("query", "missing", "--query", "people.gq", "--json", cwd=directory)
+    assert default == query(directory, "missing", "--query", "people.gq", "--json")
 
 
 def test_query_text_and_parameters_from_stdin(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

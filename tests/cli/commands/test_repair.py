@@ -78,7 +78,7 @@ def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
         ("HTTPS://example.org", "uri_is_server"),
         ("--server prod", "server_unsupported"),
         ("--cluster dir --graph a", "cluster_unsupported"),
-        ("--graph a", "cluster_unsupported"),
+        ("--graph a", "target_missing"),
         ("--cluster-graph a", "flag_renamed"),
         ("--target g.omni", "flag_renamed"),
         ("g.omni --as ada", "usage"),
