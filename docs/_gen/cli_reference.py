@@ -139,7 +139,7 @@ def _flag_error(root: TyperGroup, path: str, flag: str) -> UsageError:
 def _rejected_target(description: str, target: tuple[str | None, str | None]) -> tuple[str, ...]:
     context: Any = typer.Context(typer.core.TyperCommand("COMMAND"), info_name="COMMAND", obj=Flags())
     try:
-        GraphArguments(context, *target).locate()
+        GraphArguments(context=context, uri=target[0], store=target[1]).locate()
     except UsageError as error:
         return description, f"`{error.code}`", str(exit_code(error)), error.message
     raise AssertionError(f"{description} is not rejected")

@@ -111,7 +111,14 @@ class QueryArguments:
     def target(self) -> GraphArguments:
         """The graph."""
         return GraphArguments(
-            self.context, self.words[1], self.store, self.cluster, self.graph, self.profile, self.server, self.insecure
+            context=self.context,
+            uri=self.words[1],
+            store=self.store,
+            server=self.server,
+            cluster=self.cluster,
+            graph=self.graph,
+            profile=self.profile,
+            insecure=self.insecure,
         )
 
     def read(self) -> tuple[NamedText, dict[str, Any] | None]:

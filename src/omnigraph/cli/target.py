@@ -231,7 +231,7 @@ class ReachedGraph:
         confirm_destruction(self.context, self.location, action, yes=yes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageArguments:
     """The graph of a command that works on storage directly."""
 
@@ -288,7 +288,7 @@ class StorageArguments:
         return Graph(location, branch=branch, read_only=True, spark=spark)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphArguments(StorageArguments):
     """The graph of a command that works on storage or through a server."""
 
