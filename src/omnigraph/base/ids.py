@@ -7,6 +7,7 @@ a path.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from threading import Lock
@@ -33,6 +34,10 @@ class _Ulids:
     """Makes ULIDs: 48 bits of the time in milliseconds, then 80 random bits. Those of one millisecond ascend."""
 
     def __init__(self) -> None:
+        self.forget_newest()
+
+    def forget_newest(self) -> None:
+        """Begin again with new random bits. A forked process does so: a thread that it lacks may hold the lock."""
         self._lock = Lock()
         self._newest = 0
 
@@ -45,6 +50,7 @@ class _Ulids:
 
 
 _ulids: Final = _Ulids()
+os.register_at_fork(after_in_child=_ulids.forget_newest)
 
 
 def new_ulid() -> str:

@@ -8,6 +8,7 @@ not fill the memory with its earlier versions. The cache is never written to sto
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -52,6 +53,13 @@ class Cache:
         self.bytes_max = bytes_max
         self._tables_max = tables_max
         self._versions_max = versions_max
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Remove every entry, also while another thread holds the lock: a forked process has only one thread.
+
+        The datasets that its parent opened do not work there.
+        """
         self._entries: OrderedDict[Key, tuple[object, int]] = OrderedDict()
         self._keys: OrderedDict[TableKey, set[Key]] = OrderedDict()
         self._touched: OrderedDict[Hashable, int] = OrderedDict()
@@ -129,3 +137,4 @@ class Cache:
 
 SHARED_CACHE: Final = Cache()
 """The cache of this process."""
+os.register_at_fork(after_in_child=SHARED_CACHE.forget_all)

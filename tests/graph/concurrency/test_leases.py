@@ -293,3 +293,17 @@ def test_every_process_gets_its_share_of_the_lease(local_location: Location, tmp
             process.kill()
     print(f"\nshares of one lease among {PROCESSES} processes: {shares}")  # noqa: T201
     assert shares[0] >= SHARE
+
+
+def test_the_same_epoch_of_another_writer_is_a_lost_lease(store_location: Location) -> None:
+    """A backup was restored while a writer had the lease, and another writer then took the same number."""
+    store = ObjectStore(store_location)
+    lease = acquire_lease(store, None, "test")
+    lease.hold()
+    path = f"{lock_directory(None)}/{lease.epoch:020d}.json"
+    store.delete(path)
+    with_other_token = acquire_lease(store, None, "other")
+    assert with_other_token.epoch == lease.epoch
+    with pytest.raises(LeaseLostError):
+        lease.hold()
+    with_other_token.hold()

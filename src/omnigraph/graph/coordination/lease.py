@@ -85,6 +85,8 @@ class _Listing:
     epoch: int
     marks: frozenset[str]
     older: tuple[str, ...]
+    version: str = ""
+    """The version of `<epoch>.json`, if the store has versions of objects."""
 
     @property
     def released(self) -> bool:
@@ -101,15 +103,17 @@ class Lease:
     token: str
     terms: LeaseTerms
     renewed_at: float
+    version: str = ""
+    """The version of `<epoch>.json` as it was created."""
     renewals: int = 0
     lost: bool = False
 
     def hold(self) -> None:
         """Raise `LeaseLostError` unless this epoch is still the highest; renew it after a third of the lease time."""
-        if self.lost or _list(self.store, self.directory).epoch != self.epoch:
+        if self.lost or not self._is_highest():
             self.lost = True
             raise LeaseLostError(
-                f"this writer was paused for longer than its lease: expected epoch {self.epoch}, got a higher one",
+                f"this writer lost its lease: expected epoch {self.epoch} of this writer, got one of another writer",
                 code="lease_lost",
                 hint="The writer stopped. Read the graph again, then retry.",
                 facts={"epoch": self.epoch, "folder": self.directory},
@@ -147,6 +151,16 @@ class Lease:
         except OmnigraphError as error:
             logger.warning("cannot release the lease %s: %s", self._path(""), error.message)
         failpoint(Failpoint.RELEASE_AFTER)
+
+    def _is_highest(self) -> bool:
+        """Return whether the highest epoch is this one. A restored backup can have the same number of another writer."""
+        listing = _list(self.store, self.directory)
+        if listing.epoch != self.epoch:
+            return False
+        if listing.version and listing.version == self.version:
+            return True
+        lock = _read_lock(self.store, self.directory, self.epoch)
+        return lock is not None and lock.token == self.token
 
     def _renew(self) -> None:
         self.renewals += 1
@@ -286,6 +300,7 @@ def _try_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: s
         raise
     if listing_after.epoch != epoch:
         return None
+    lease.version = listing_after.version
     _delete_older(store, directory, listing_after)
     return lease
 
@@ -308,17 +323,19 @@ def _delete_older(store: ObjectStore, directory: str, listing: _Listing) -> None
 
 def _list(store: ObjectStore, directory: str) -> _Listing:
     epochs: dict[int, list[str]] = {}
+    versions: dict[str, str] = {}
     for entry in store.list(directory):
         name = entry.path.removeprefix(f"{directory}/")
         match = _NAME.fullmatch(name)
         if match is None:
             raise _unreadable(f"{store.location.uri}/{entry.path}", "the file name is invalid")
         epochs.setdefault(int(match["epoch"]), []).append(name)
+        versions[name] = entry.version
     if not epochs:
         return _Listing(0, frozenset(), ())
     top = max(epochs)
     older = tuple(name for epoch, names in sorted(epochs.items()) if epoch != top for name in names)
-    return _Listing(top, frozenset(epochs[top]), older)
+    return _Listing(top, frozenset(epochs[top]), older, versions.get(f"{top:020d}.json", ""))
 
 
 def _read_lock(store: ObjectStore, directory: str, epoch: int) -> LockObject | None:

@@ -74,5 +74,12 @@ class SeenHeads:
             return identity
 
 
+    def forget_all(self) -> None:
+        """Forget every head, also while another thread holds the lock: a forked process has only one thread."""
+        self._lock = threading.Lock()
+        self._heads = OrderedDict()
+
+
 SEEN_HEADS: Final = SeenHeads()
 """The heads that this process has read."""
+os.register_at_fork(after_in_child=SEEN_HEADS.forget_all)
