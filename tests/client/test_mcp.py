@@ -168,3 +168,21 @@ def test_http(path: Path, tmp_path: Path) -> None:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         assert server.send("POST", "mcp", ping, token="t", headers=from_page).status == 403
         assert server.send("POST", "mcp", ping, token="t").document["result"] == {}
+        for tool, route in (("graphs_list", "/graphs"), ("health", "/healthz"), ("schema_get", "schema")):
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}}
+            result = server.send("POST", "mcp", message, token="t").document["result"]
+            assert result["structuredContent"] == server.send("GET", route, token="t").document
+
+
+def test_an_error_over_http_shows_no_location(path: Path, tmp_path: Path) -> None:
+    with serve(path, tmp_path) as server:
+        path.rename(tmp_path / "away.omni")
+        params = {"name": "query", "arguments": {"query": ALL_PEOPLE}}
+        message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        answer = server.send("POST", "mcp", message)
+        assert answer.document["result"]["isError"] is True
+        assert str(tmp_path) not in answer.body.decode()
+        resource = {"jsonrpc": "2.0", "id": 3, "method": "resources/read", "params": {"uri": "omnigraph://schema"}}
+        answer = server.send("POST", "mcp", resource)
+        assert "error" in answer.document
+        assert str(tmp_path) not in answer.body.decode()

@@ -127,3 +127,5 @@ def test_log_as_json(graph_path: Path, tmp_path: Path) -> None:
     assert line["event"] == "request"
     assert line["status"] == 200
     assert line["actor"] == "anonymous"
+    assert line["graph"] == "default"
+    assert line["level"] == "INFO"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.errors import UsageError
+from omnigraph.cli.hints import render_hint
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import TOKEN, TOKENS_FILE, TOKENS_JSON, AccessState, decide_state, read_flag, read_tokens
 from omnigraph.server.errors import RequestError
@@ -43,7 +44,7 @@ def test_the_error_without_tokens_names_what_to_set() -> None:
     with pytest.raises(UsageError) as error:
         decide_state(has_tokens=False, has_policy=False, is_unauthenticated=False, access=AccessState.READ)
     for name in (TOKEN, TOKENS_JSON, TOKENS_FILE, "--unauthenticated"):
-        assert name in error.value.hint
+        assert name in render_hint(error.value.advice)
 
 
 def test_tokens_of_all_variables(tmp_path: Path) -> None:

@@ -15,12 +15,16 @@ from tests.server.process import ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
 
 
+def connect(server: ServerProcess) -> socket.socket:
+    host, _, port = server.address.rpartition(":")
+    return socket.create_connection((host, int(port)), SECONDS_MAX)
+
+
 def send_and_disconnect(server: ServerProcess, path: str, document: object) -> None:
     """Send a whole request and close the connection without reading the answer."""
-    host, _, port = server.address.rpartition(":")
     body = json.dumps(document).encode()
     head = f"POST /graphs/default/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with socket.create_connection((host, int(port)), SECONDS_MAX) as connection:
+    with connect(server) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
@@ -88,6 +92,27 @@ def test_a_waiting_poll_returns_after_a_commit_of_another_process(graph_path: Pa
     (block,) = page["blocks"]
     assert [change["id"] for change in block["changes"]] == ["elsewhere"]
     assert page["caught_up"]
+
+
+def test_a_client_that_waits_and_goes_away_frees_its_place(graph_path: Path, tmp_path: Path) -> None:
+    def waiting() -> str:
+        return server.send("GET", "/metrics").body.decode()
+
+    with serve(graph_path, tmp_path) as server:
+        with connect(server) as connection:
+            connection.sendall(b"GET /graphs/default/changes?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")
+            wait_until(lambda: 'omnigraph_running{kind="wait"} 1.0' in waiting(), "it waits")
+        wait_until(lambda: 'omnigraph_running{kind="wait"} 0.0' in waiting(), "it does not wait")
+        wait_until(lambda: "path=/graphs/default/changes status=499" in server.log.read_text(), "the log line")
+
+
+def test_a_client_that_goes_away_while_it_sends_is_no_failure(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server:
+        with connect(server) as connection:
+            head = "POST /graphs/default/load HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b"{")
+        wait_until(lambda: "path=/graphs/default/load status=499" in server.log.read_text(), "the log line")
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_a_feed_in_pages_is_the_feed_in_one_page(graph_path: Path, tmp_path: Path) -> None:

@@ -90,6 +90,14 @@ def test_team_writes_on_its_branches_and_admins_promote(server: ServerProcess) -
     assert ask(server, "act-ada", "POST", "branches/merge", {"source": "draft", "target": "main"}).status == 200
 
 
+def test_changes_of_a_commit_that_the_actor_must_not_read_are_those_of_an_unknown_commit(server: ServerProcess) -> None:
+    commit = ask(server, "act-ada", "GET", "commits").document["commits"][0]["graph_commit_id"]
+    denied = ask(server, "stranger", "GET", f"commits/{commit}/changes")
+    unknown = ask(server, "stranger", "GET", f"commits/{commit[::-1]}/changes")
+    assert denied.status == unknown.status == 404
+    assert denied.body.replace(commit.encode(), b"") == unknown.body.replace(commit[::-1].encode(), b"")
+
+
 def test_a_denied_load_writes_nothing(server: ServerProcess, directory: Path) -> None:
     files_before = {path for path in (directory / "graph.omni").rglob("*") if path.is_file()}
     headers = {"Content-Type": "application/x-ndjson"}

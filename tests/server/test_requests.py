@@ -88,7 +88,12 @@ def test_conditional_mutation(server: ServerProcess) -> None:
     assert stale.status == 412
     assert stale.document["kind"] == "precondition_failed"
     assert stale.document["precondition_failure"]["expected"] == head
+    assert stale.document["precondition_failure"]["actual"] == server.query().document["graph_commit_id"]
+    assert server.slugs().count("conditional") == 1
     assert server.send("POST", "mutate/if-graph-commit", body).status == 400
+    for value in (head[:8], "HEAD", f"{head}, {head}", ""):
+        short = server.send("POST", "mutate/if-graph-commit", body, headers={"Omnigraph-If-Graph-Commit": value})
+        assert (short.status, short.document["error_code"]) == (400, "condition_missing"), value
     assert server.send("POST", "mutate", body, headers=header).status == 400
 
 
@@ -251,6 +256,10 @@ BAD_REQUESTS: list[tuple[str, str, dict[str, Any], tuple[int, str]]] = [
     ("GET", "snapshot?branch=nope", {}, (404, "branch_missing")),
     ("GET", "commits?limit=0", {}, (400, "argument")),
     ("GET", "commits?limit=x", {}, (400, "parameter_invalid")),
+    ("GET", "/healthz?nope=1", {}, (400, "parameter_unknown")),
+    ("POST", "mcp?nope=1", {"document": {}}, (400, "parameter_unknown")),
+    ("POST", "mcp", {"body": b"{}", "headers": {"Content-Type": "text/plain"}}, (415, "content_type")),
+    ("POST", "mcp", {"document": {"x": "x" * 1_100_000}}, (413, "body_too_long")),
     ("GET", "changes?limit=0", {}, (400, "limit_invalid")),
     ("GET", "changes?limit=8193", {}, (400, "limit_invalid")),
     ("GET", "changes?start=later", {}, (400, "feed_start_invalid")),
@@ -326,14 +335,19 @@ def test_long_documents_are_compressed_if_the_client_accepts_that(server: Server
     )
     assert answer.headers["content-encoding"] == "gzip"
     assert json.loads(gzip.decompress(answer.data))["openapi"] == "3.1.0"
-    plain = server.send("GET", "/openapi.json")
-    assert "content-encoding" not in plain.headers
+    for encoding in ("identity", "gzip;q=0", "br, gzip; q=0.0"):
+        plain = server.send("GET", "/openapi.json", headers={"Accept-Encoding": encoding})
+        assert "content-encoding" not in plain.headers
 
 
 def test_metrics(server: ServerProcess) -> None:
     server.query()
     text = server.send("GET", "/metrics").body.decode()
     assert 'omnigraph_requests_total{method="POST",route="/graphs/{graph_id}/query",status="200"}' in text
+    figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(figures["omnigraph_cache_bytes"]) > 0
+    assert float(figures["omnigraph_serving_revision"]) == 0
+    assert float(figures['omnigraph_running{kind="wait"}']) == 0
 
 
 def test_64_bit_integers_as_text(server: ServerProcess) -> None:

@@ -30,6 +30,11 @@ def as_commit_id(text: str) -> CommitId:
     return CommitId(text.upper() if len(text) == ULID_LENGTH and text.isascii() else text)
 
 
+def is_ulid(text: str) -> bool:
+    """Return whether text is a full id in the stored form."""
+    return len(text) == ULID_LENGTH and text[0] <= "7" and all(character in CROCKFORD for character in text)
+
+
 class _Ulids:
     """Makes ULIDs: 48 bits of the time in milliseconds, then 80 random bits. Those of one millisecond ascend."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,23 +14,10 @@ import typer
 
 from omnigraph.base.actors import require_actor_name
 from omnigraph.base.errors import UsageError
+from omnigraph.base.log_lines import JsonLines
 
 if TYPE_CHECKING:
     from omnigraph.client.protocol import GraphClient
-
-
-class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, logger, event, and the facts of the event."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        document = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "event": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
-        return json.dumps(document, ensure_ascii=False, default=str)
 
 
 class LogFile(logging.FileHandler):

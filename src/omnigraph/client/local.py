@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
 from omnigraph.api.history import TableNames, read_new_names
-from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
 from omnigraph.client import history
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
@@ -49,7 +49,7 @@ from omnigraph.wire.results import (
     merge_output,
     read_output,
 )
-from omnigraph.wire.service import CatalogOutput
+from omnigraph.wire.service import CatalogOutput, GraphEntryOutput, GraphListResponse, HealthOutput, health_output
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,6 +62,12 @@ if TYPE_CHECKING:
     from omnigraph.wire.maintenance import GraphHealthOutput
 
 
+class ResultTooLongError(OmnigraphError):
+    """The rows of a query are longer than a server sends."""
+
+    kind = ErrorKind.LIMIT_EXCEEDED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalGraph:
     """A graph that this process reads and writes."""
@@ -71,6 +77,8 @@ class LocalGraph:
     """The address of the graph for documents. A server never shows where a graph is stored."""
     limits: QueryLimits = NO_LIMITS
     """The limits of each query."""
+    result_bytes_max: int | None = None
+    """The bytes of the rows of a query, in memory; above them it fails with `result_too_long`."""
     wide_as_text: bool = False
     """Whether documents have 64-bit integers of properties as text, for clients without such numbers."""
     as_of: str | int | datetime | None = None
@@ -133,10 +141,19 @@ class LocalGraph:
         findings = check_graph(self.graph, machine=False)
         return graph_health_output(self.uri, location.uri, findings, read_table_figures(location), render_hint)
 
+    def list_graphs(self) -> GraphListResponse:
+        """Return this graph: a process opens one."""
+        return GraphListResponse([GraphEntryOutput("default", self.uri)])
+
+    def service_health(self) -> HealthOutput:
+        """Return the release of this process."""
+        return health_output()
+
     def query(self, request: wr.QueryRequest) -> ReadOutput:
         """Run a read query."""
         graph, as_of = self._state(request)
         result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
+        self._require_result_size(result.to_arrow().nbytes)
         return read_output(result, self._requested_commit(as_of), wide_as_text=self.wide_as_text)
 
     def explain(self, request: wr.ExplainRequest) -> ExplainOutput:
@@ -201,7 +218,7 @@ class LocalGraph:
 
     def delete_branch(self, name: str) -> BranchDeleteOutput:
         """Delete a branch."""
-        return branch_delete_output(self.uri, self.graph.delete_branch(name.strip()))
+        return branch_delete_output(self.uri, self.graph.delete_branch(name.strip()), self.graph.actor)
 
     def merge(self, request: wr.BranchMergeRequest, may_delete: Callable[[], None] | None = None) -> BranchMergeOutput:
         """Merge a branch. `may_delete` raises if the caller must not delete the merged branch."""
@@ -250,6 +267,22 @@ class LocalGraph:
     def head(self, branch: str) -> str:
         """Return the newest commit of a branch."""
         return read_snapshot(self.graph.location, branch.strip()).head
+
+    def _require_result_size(self, size: int) -> None:
+        if self.result_bytes_max is not None and size > self.result_bytes_max:
+            raise ResultTooLongError(
+                f"the result is too long: expected at most {self.result_bytes_max:,} bytes, got {size:,}",
+                code="result_too_long",
+                hint="Return fewer columns or rows, for example with `limit`, or export the branch.",
+                facts={
+                    "resource_limit": {
+                        "resource": "result",
+                        "limit": self.result_bytes_max,
+                        "unit": "bytes",
+                        "actual": size,
+                    }
+                },
+            )
 
     def _on(self, branch: str) -> Graph:
         return replace(self.graph, branch=branch.strip())

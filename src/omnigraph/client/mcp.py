@@ -132,6 +132,22 @@ TOOLS: Final = (
         run=lambda client, request: client.poll_changes(request),
     ),
     Tool(
+        name="graphs_list",
+        description="List the graphs of the server.",
+        operation="listGraphs",
+        action="read",
+        arguments=wr.NoParameters,
+        run=lambda client, _: client.list_graphs(),
+    ),
+    Tool(
+        name="health",
+        description="Return that the server runs, and its release.",
+        operation="health",
+        action="read",
+        arguments=wr.NoParameters,
+        run=lambda client, _: client.service_health(),
+    ),
+    Tool(
         name="mutate",
         description="Run a query that inserts, updates or deletes, as one commit.",
         operation="mutate",
@@ -177,6 +193,9 @@ TOOLS_BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 CallTool = Callable[[Tool, Any], Any]
 """Runs a tool with its arguments and returns its document."""
 
+DescribeError = Callable[[OmnigraphError], Any]
+"""Returns the document of an error."""
+
 
 class _Message(msgspec.Struct, kw_only=True):
     """A request or a notification, which has no id."""
@@ -195,8 +214,14 @@ class _RpcError(Exception):
         self.code = code
 
 
-def answer(message: bytes, call_tool: CallTool, allowed_actions: frozenset[str]) -> bytes | None:
-    """Return the answer to a message; None if it needs none."""
+def _document(error: OmnigraphError) -> Any:
+    return error_document(error, error.hint)
+
+
+def answer(
+    message: bytes, call_tool: CallTool, allowed_actions: frozenset[str], describe: DescribeError = _document
+) -> bytes | None:
+    """Return the answer to a message; None if it needs none. `describe` returns the document of a failed tool."""
     request_id: int | str | None = None
     try:
         request = _decode(message)
@@ -204,7 +229,7 @@ def answer(message: bytes, call_tool: CallTool, allowed_actions: frozenset[str])
             return None
         assert not isinstance(request.id, msgspec.UnsetType)
         request_id = request.id
-        result = _result(request, call_tool, allowed_actions)
+        result = _result(request, call_tool, allowed_actions, describe)
         return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "result": result})
     except _RpcError as error:
         failure = {"code": error.code, "message": str(error)}
@@ -233,7 +258,9 @@ def _decode(message: bytes) -> _Message:
     return request
 
 
-def _result(request: _Message, call_tool: CallTool, allowed_actions: frozenset[str]) -> dict[str, Any]:
+def _result(
+    request: _Message, call_tool: CallTool, allowed_actions: frozenset[str], describe: DescribeError
+) -> dict[str, Any]:
     match request.method:
         case "initialize":
             return _initialize(request.params)
@@ -242,11 +269,11 @@ def _result(request: _Message, call_tool: CallTool, allowed_actions: frozenset[s
         case "tools/list":
             return {"tools": [_describe(tool) for tool in TOOLS if tool.action in allowed_actions]}
         case "tools/call":
-            return _call(request.params, call_tool)
+            return _call(request.params, call_tool, describe)
         case "resources/list":
             return {"resources": [_resource(_SCHEMA, "The schema"), _resource(_BRANCHES, "The branches")]}
         case "resources/read":
-            return _read(str(request.params.get("uri")), call_tool)
+            return _read(str(request.params.get("uri")), call_tool, describe)
         case _:
             raise _RpcError(_METHOD_NOT_FOUND, f"unknown method '{request.method}'")
 
@@ -272,7 +299,7 @@ def _describe(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _call(params: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
+def _call(params: dict[str, Any], call_tool: CallTool, describe: DescribeError) -> dict[str, Any]:
     tool = TOOLS_BY_NAME.get(str(params.get("name")))
     if tool is None:
         raise _RpcError(_INVALID_PARAMS, f"unknown tool '{params.get('name')}'")
@@ -283,7 +310,7 @@ def _call(params: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
     try:
         document = msgspec.to_builtins(call_tool(tool, arguments))
     except OmnigraphError as error:
-        return {**_content(error_document(error, error.hint)), "isError": True}
+        return {**_content(describe(error)), "isError": True}
     return _content(document)
 
 
@@ -296,7 +323,7 @@ def _resource(uri: str, name: str) -> dict[str, Any]:
     return {"uri": uri, "name": name, "mimeType": "application/json"}
 
 
-def _read(uri: str, call_tool: CallTool) -> dict[str, Any]:
+def _read(uri: str, call_tool: CallTool, describe: DescribeError) -> dict[str, Any]:
     names = {_SCHEMA: "schema_get", _BRANCHES: "branches_list"}
     if uri not in names:
         raise _RpcError(_INVALID_PARAMS, f"unknown resource '{uri}'")
@@ -304,5 +331,5 @@ def _read(uri: str, call_tool: CallTool) -> dict[str, Any]:
     try:
         text = msgspec.json.encode(call_tool(tool, tool.arguments())).decode()
     except OmnigraphError as error:
-        raise _RpcError(_INVALID_PARAMS, error.message) from error
+        raise _RpcError(_INVALID_PARAMS, describe(error)["error"]) from error
     return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}

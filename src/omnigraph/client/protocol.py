@@ -28,6 +28,12 @@ class GraphClient(Protocol):
     def health(self) -> maintenance.GraphHealthOutput:
         """Return what doctor finds about the graph, and the figures of its tables."""
 
+    def list_graphs(self) -> service.GraphListResponse:
+        """Return the graphs next to this one."""
+
+    def service_health(self) -> service.HealthOutput:
+        """Return the release that serves the graph."""
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
 

@@ -92,6 +92,16 @@ class RemoteGraph:
         """Return what doctor finds about the graph, and the figures of its tables."""
         return self._get("health", None, maintenance.GraphHealthOutput)
 
+    def list_graphs(self) -> service.GraphListResponse:
+        """Return the graphs of the server."""
+        request = HttpRequest(method="GET", path="/graphs")
+        return msgspec.json.decode(self.connection.send(request), type=service.GraphListResponse)
+
+    def service_health(self) -> service.HealthOutput:
+        """Return the release of the server."""
+        request = HttpRequest(method="GET", path="/healthz")
+        return msgspec.json.decode(self.connection.send(request), type=service.HealthOutput)
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
         return self._post("query", request, results.ReadOutput)

@@ -19,19 +19,19 @@ import anyio
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route as WebRoute
 
-from omnigraph import __version__
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
-from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.base.ids import as_commit_id, is_ulid
 from omnigraph.client.mcp import Tool, answer, is_write
 from omnigraph.client.paging import head_of_cursor
-from omnigraph.server.admission import Admission, run_in_thread
+from omnigraph.server.admission import Admission, Work, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
-from omnigraph.server.errors import RequestError, error_answer, hide_locations
+from omnigraph.server.errors import ErrorAnswer, RequestError, error_answer, hide_locations
 from omnigraph.server.gate import ActionGate, GraphAction, Subject
 from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event
@@ -42,7 +42,8 @@ from omnigraph.server.pages import SECURITY_HEADERS, page_routes
 from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, RouteCall, ServerRoute
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.server.waiting import Waiting
-from omnigraph.wire.requests import FeedParameters
+from omnigraph.wire.changes import ChangeFeedOutput
+from omnigraph.wire.requests import FeedParameters, NoParameters, WireRequest
 from omnigraph.wire.service import (
     GraphActionsOutput,
     GraphEntryOutput,
@@ -50,6 +51,7 @@ from omnigraph.wire.service import (
     HealthOutput,
     ReadinessOutput,
     WhoamiOutput,
+    health_output,
 )
 
 if TYPE_CHECKING:
@@ -69,6 +71,10 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _WIDE_AS_TEXT: Final = re.compile(r"application/json\s*;[^,]*\bbigint\s*=\s*\"?string\b", re.IGNORECASE)
 """The request header `Accept` of clients whose numbers have fewer than 64 bits."""
 _COMPRESSED_BYTES_MIN: Final = 1_024
+_NO_GZIP: Final = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)", re.IGNORECASE)
+"""The request header `Accept-Encoding` of clients that reject gzip."""
+_DISCONNECTED: Final = 499
+"""The status in the log of a request whose client disconnected; no client gets it."""
 DEFAULT_GRAPH: Final = "default"
 
 
@@ -114,7 +120,13 @@ def make_app(serving: Serving) -> ASGIApp:
     for graph_route in ROUTES:
         endpoint = _endpoint(serving, graph_route)
         routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
-    handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
+    handlers: Any = {
+        404: _unknown_address,
+        405: _unknown_method,
+        OmnigraphError: _failed,
+        ClientDisconnect: _disconnected,
+        Exception: _defect,
+    }
     routes.append(WebRoute("/graphs/{graph_id}/mcp", _mcp_endpoint(serving), methods=["POST"]))
     if serving.has_pages:
         routes += page_routes()
@@ -143,10 +155,11 @@ def _server_endpoint(
     is_public = route.is_public or (route.operation == "metrics" and serving.has_public_metrics)
 
     async def handle(request: WebRequest) -> Response:
+        request.scope["omnigraph.route"] = route.path
         actor = ANONYMOUS if is_public else _authenticate(serving, request)
         _check_contract(request)
-        request.scope["omnigraph.route"] = route.path
-        document = answer(serving, actor)
+        _decode_parameters(request, NoParameters)
+        document = await run_in_thread(partial(answer, serving, actor))
         if isinstance(document, bytes):
             return Response(document, media_type=METRICS_TYPE)
         return json_response(document, request)
@@ -168,7 +181,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         call = RouteCall(
             graph=graph,
             path=request.path_params,
-            parameters=_decode_parameters(request, route),
+            parameters=_decode_parameters(request, route.parameters),
             condition=_read_condition(request, route),
             may_delete=_may_delete(serving, actor),
             health=serving.health[graph_id].read,
@@ -190,6 +203,7 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
     async def handle(request: WebRequest) -> Response:
         request.scope["omnigraph.route"] = "/graphs/{graph_id}/mcp"
         actor = _authenticate(serving, request)
+        _check_contract(request)
         origin = request.headers.get("origin")
         if origin is not None and origin not in serving.cors_origins:
             raise RequestError(
@@ -197,10 +211,14 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             )
         graph_id = request.path_params["graph_id"]
         graph = _find_graph(serving, graph_id).as_actor(actor)
+        _decode_parameters(request, NoParameters)
+        _check_length(request, limits.SERVER_BODY_BYTES_MAX)
+        _require_content_type(request, "application/json")
         message = await _receive(request, limits.SERVER_BODY_BYTES_MAX)
-        actions = frozenset(action for action, amount in serving.gate.allowed(actor).items() if amount != "none")
 
         def call_tool(tool: Tool, arguments: Any) -> Any:
+            if tool.operation in _SERVER_TOOLS:
+                return _SERVER_TOOLS[tool.operation](serving, actor)
             route = _ROUTES_BY_OPERATION[tool.operation]
             path = {"commit": getattr(arguments, "commit", ""), "branch": getattr(arguments, "name", "")}
             call = RouteCall(
@@ -214,14 +232,22 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             _authorize(serving, route, call, actor)
             return route.run(call)
 
-        def work() -> bytes | None:
-            return answer(message, call_tool, actions)
+        def describe(error: OmnigraphError) -> Any:
+            return _error_document(request, error).document
+
+        def work(cancelled: Event | None = None) -> bytes | None:
+            nonlocal graph
+            graph = graph if cancelled is None else graph.until(cancelled)
+            extents = serving.gate.allowed(actor).items()
+            actions = frozenset(action for action, extent in extents if extent != "none")
+            return answer(message, call_tool, actions, describe)
 
         if is_write(message):
             async with serving.admission.change(actor):
                 reply = await serving.admission.writes.run(work)
         else:
-            reply = await serving.admission.reads.run(work)
+            reads = serving.admission.reads
+            reply = await run_until_disconnect(request, lambda cancelled: reads.run(partial(work, cancelled)))
         return Response(status_code=202) if reply is None else Response(reply, media_type="application/json")
 
     return handle
@@ -231,9 +257,10 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
     admission = serving.admission
     if route.lane is LaneName.STREAM:
         return NdjsonStream(admission.streams, route.run(call))
+    if isinstance(call.parameters, FeedParameters):
+        return json_response(await _poll(serving, route, call, request), request)
     if route.lane is LaneName.READ or route.is_preview(call):
-        run = _poll if isinstance(call.parameters, FeedParameters) else _read
-        return json_response(await run(serving, route, call, request), request)
+        return await _read(serving, route, call, request, partial(json_response, request=request))
     async with admission.change(request.scope["omnigraph.actor"]):
         document = await admission.writes.run(lambda: route.run(call))
     if getattr(document, "commit", None) is not None:
@@ -241,20 +268,31 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
     return json_response(document, request)
 
 
-async def _read(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
-    def work(cancelled: Event) -> Any:
-        return route.run(replace(call, graph=call.graph.until(cancelled)))
+async def _read(
+    serving: Serving,
+    route: Route,
+    call: RouteCall,
+    request: WebRequest,
+    finish: Callable[[Any], Work] = lambda document: document,
+) -> Work:
+    """Return what `finish` makes of the document. It runs in the same thread, because a document can be long."""
 
-    return await run_until_disconnect(request, serving.admission.reads, work)
+    def work(cancelled: Event) -> Work:
+        return finish(route.run(replace(call, graph=call.graph.until(cancelled))))
+
+    reads = serving.admission.reads
+    return await run_until_disconnect(request, lambda cancelled: reads.run(partial(work, cancelled)))
 
 
 async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
     """Return a page of a feed. An empty one waits for the next commit if the request asks for it."""
-    page = await _read(serving, route, call, request)
-    if page.blocks or not call.parameters.wait or not isinstance(page.cursor, str):
+    page: ChangeFeedOutput = await _read(serving, route, call, request)
+    seconds = call.parameters.wait or 0.0
+    if page.blocks or not seconds > 0 or not isinstance(page.cursor, str):
         return page
     branch, head = call.parameters.branch.strip(), head_of_cursor(page.cursor)
-    await serving.waiting.wait(call.graph, branch, head, call.parameters.wait)
+    waiting = serving.waiting
+    await run_until_disconnect(request, lambda _: waiting.wait(call.graph, branch, head, seconds))
     following = msgspec.structs.replace(call.parameters, cursor=page.cursor, start=None)
     return await _read(serving, route, replace(call, parameters=following), request)
 
@@ -266,7 +304,12 @@ def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> N
         serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.branch))
         serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.target))
         return
-    serving.gate.require(actor, route.action, subject)
+    try:
+        serving.gate.require(actor, route.action, subject)
+    except OmnigraphError as denied:
+        if route.missing is None or denied.kind is not ErrorKind.FORBIDDEN:
+            raise
+        raise route.missing(call) from denied
     created = route.creates(call)
     if created is not None:
         serving.gate.require(actor, GraphAction.BRANCH_CREATE, created)
@@ -334,9 +377,9 @@ def _body_too_long(size_max: int, size: int | None = None) -> RequestError:
     )
 
 
-def _decode_parameters(request: WebRequest, route: Route) -> Any:
+def _decode_parameters(request: WebRequest, kind: type[WireRequest]) -> Any:
     """Return the parameters of the URL. Values that may repeat are lists."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(route.parameters)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     values: dict[str, Any] = {}
     for name in request.query_params:
         if name not in fields:
@@ -350,7 +393,7 @@ def _decode_parameters(request: WebRequest, route: Route) -> Any:
         else:
             values[name] = texts[0]
     try:
-        return msgspec.convert(values, route.parameters, strict=False)
+        return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _bad_request(f"invalid parameters: {error}", "parameter_invalid") from error
 
@@ -367,14 +410,20 @@ def _read_condition(request: WebRequest, route: Route) -> str | None:
         raise _bad_request(
             f"expected exactly one header `{CONDITION}` with a commit id, got {len(values)}", "condition_missing"
         )
-    return str(values[0].strip())
+    commit = str(as_commit_id(values[0].strip()))
+    if not is_ulid(commit):
+        raise _bad_request(f"the header `{CONDITION}` expects one full commit id, got '{commit}'", "condition_missing")
+    return commit
+
+
+def _require_content_type(request: WebRequest, expected: str) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != expected:
+        raise _bad_request(f"expected the content type {expected}, got '{kind}'", "content_type")
 
 
 async def _read_body(request: WebRequest, route: Route) -> Any:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    expected = "application/x-ndjson" if route.body is bytes else "application/json"
-    if kind != expected:
-        raise _bad_request(f"expected the content type {expected}, got '{kind}'", "content_type")
+    _require_content_type(request, "application/x-ndjson" if route.body is bytes else "application/json")
     data = await _receive(request, route.body_bytes_max)
     if route.body is bytes:
         return data
@@ -416,7 +465,8 @@ def json_response(document: Any, request: WebRequest, status: int = 200) -> Resp
     """Return a JSON document, compressed if it is long and the client accepts that."""
     body = msgspec.json.encode(document)
     headers = {"Vary": "Accept-Encoding"}
-    if len(body) >= _COMPRESSED_BYTES_MIN and "gzip" in request.headers.get("accept-encoding", ""):
+    encodings = request.headers.get("accept-encoding", "")
+    if len(body) >= _COMPRESSED_BYTES_MIN and "gzip" in encodings and not _NO_GZIP.search(encodings):
         body = gzip.compress(body, 5)
         headers["Content-Encoding"] = "gzip"
     return Response(body, status, headers, "application/json")
@@ -426,7 +476,7 @@ def json_response(document: Any, request: WebRequest, status: int = 200) -> Resp
 
 
 def _health(_: Serving, __: str) -> HealthOutput:
-    return HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION)
+    return health_output()
 
 
 def _ready(serving: Serving, _: str) -> ReadinessOutput:
@@ -453,18 +503,33 @@ def _whoami(serving: Serving, actor: str) -> WhoamiOutput:
     return WhoamiOutput(actor_id=actor_id, state=serving.state.value, graphs=graphs)
 
 
+_SERVER_TOOLS: Final[dict[str, Callable[[Serving, str], Any]]] = {"listGraphs": _list_graphs, "health": _health}
+"""The routes of the server that are tools for agents, by operation."""
+
+
 # Errors
 
 
 async def _failed(request: WebRequest, error: Exception) -> Response:
     assert isinstance(error, OmnigraphError)
+    answer = _error_document(request, error)
+    response = json_response(answer.document, request, answer.status)
+    response.headers.update(answer.headers)
+    return response
+
+
+def _error_document(request: WebRequest, error: OmnigraphError) -> ErrorAnswer:
+    """Return the answer for an error, without locations. The log has what the answer hides."""
     answer = error_answer(error)
     if answer.status == 500:
         log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])
     document = hide_locations(answer.document, request.app.state.addresses)
-    response = json_response(document, request, answer.status)
-    response.headers.update(answer.headers)
-    return response
+    assert isinstance(document, dict)
+    return replace(answer, document=document)
+
+
+async def _disconnected(_: WebRequest, __: Exception) -> Response:
+    return Response(status_code=_DISCONNECTED)
 
 
 async def _defect(request: WebRequest, error: Exception) -> Response:
@@ -530,6 +595,7 @@ class RequestLog:
                 "request",
                 id=request_id,
                 actor=scope.get("omnigraph.actor", "-"),
+                graph=scope.get("path_params", {}).get("graph_id", "-"),
                 method=scope["method"],
                 path=scope["path"],
                 status=status,

@@ -14,6 +14,7 @@ import msgspec
 
 from omnigraph.base.actors import SYSTEM_PREFIX
 from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import Argument, hint
 
 TOKEN: Final = "OMNIGRAPH_SERVER_BEARER_TOKEN"  # the name of a variable
 TOKENS_JSON: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
@@ -23,7 +24,7 @@ _FALSE: Final = frozenset({"", "0", "false"})
 
 
 class AccessState(StrEnum):
-    """What callers may do: everything without a token; with one, what `--access` says, or what the policy allows."""
+    """What callers may do: everything without a token; with one, the same for all, or what the policy allows."""
 
     OPEN = "open"
     READ = "read"
@@ -51,7 +52,10 @@ def decide_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bool
     raise UsageError(
         "the server has no tokens: anyone who reaches it could read and write",
         code="tokens_missing",
-        hint=f"Set {TOKEN}, {TOKENS_JSON} or {TOKENS_FILE}, or pass `--unauthenticated` to allow everything.",
+        hint=hint(
+            f"Set {TOKEN}, {TOKENS_JSON} or {TOKENS_FILE}, or pass {{}} to allow everything.",
+            Argument("unauthenticated"),
+        ),
     )
 
 

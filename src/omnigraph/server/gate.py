@@ -66,7 +66,7 @@ class AccessGate:
                 f"actor '{actor}' may not {action.value.replace('_', ' ')}: the server allows only reading",
                 code="access_denied",
                 kind=ErrorKind.FORBIDDEN,
-                hint="Start the server with `--access write` to allow it.",
+                hint="Nothing was done. Ask the operator of the server for write access.",
                 facts={"action": action.value},
             )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any, Final
+from typing import Final
+
+from omnigraph.base.log_lines import JsonLines
 
 LOGGER: Final = logging.getLogger("omnigraph.server")
 _TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
@@ -14,7 +16,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
 def start_log(*, as_json: bool) -> None:
     """Write the log of the server to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines(datefmt=_TIME) if as_json else _TextLines("%(asctime)s %(message)s", _TIME))
+    handler.setFormatter(JsonLines() if as_json else _TextLines("%(asctime)s %(message)s", _TIME))
     LOGGER.handlers[:] = [handler]
     LOGGER.propagate = False
     LOGGER.setLevel(logging.INFO)
@@ -30,15 +32,6 @@ class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         head, *traceback = super().format(record).split("\n")
         return "\n".join([" ".join([head, *(f"{name}={_plain(value)}" for name, value in _facts(record))]), *traceback])
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        document: dict[str, Any] = {"time": self.formatTime(record, self.datefmt), "event": record.getMessage()}
-        document.update(_facts(record))
-        if record.exc_info:
-            document["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False, default=str)
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a server for Prometheus: requests, their time, and what runs."""
+"""The figures of a server for Prometheus: requests, their time, what runs, and the memory of the cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from omnigraph.engine.cache import SHARED_CACHE
 from omnigraph.server.admission import Admission
+from omnigraph.server.waiting import Waiting
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,7 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, waiting: Waiting) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "omnigraph_requests", "Answered requests", ("method", "route", "status"), registry=self._registry
@@ -26,6 +28,13 @@ class Metrics:
         running = Gauge("omnigraph_running", "Running requests by kind", ("kind",), registry=self._registry)
         for lane in (admission.reads, admission.writes, admission.streams):
             running.labels(lane.name).set_function(partial(getattr, lane, "running"))
+        running.labels("wait").set_function(lambda: waiting.count)
+        cache = Gauge("omnigraph_cache_bytes", "Bytes of the cache of queries", registry=self._registry)
+        cache.set_function(lambda: SHARED_CACHE.nbytes)
+        revision = Gauge(
+            "omnigraph_serving_revision", "Revision of the cluster that is served", registry=self._registry
+        )
+        revision.set(0)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""

@@ -24,7 +24,7 @@ import uvicorn
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, UsageError
-from omnigraph.base.hints import Hint
+from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.client.local import LocalGraph
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -77,7 +77,7 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     host, port = parse_bind(settings.bind)
     start_log(as_json=settings.logs_json)
     if not is_loopback(host) and settings.tls_certificate is None:
-        log_event("warning: tokens and data are sent unencrypted; pass --tls-cert, or use a proxy with TLS")
+        log_event("warning: tokens and data are sent unencrypted; use a certificate, or a proxy with TLS")
     current = _Current(environment, settings.policy)
     signal.signal(signal.SIGHUP, current.read_again)
     admission, waiting = Admission(), Waiting()
@@ -89,7 +89,7 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         state=state,
         admission=admission,
         tokens=current.tokens,
-        metrics=Metrics(admission),
+        metrics=Metrics(admission, waiting),
         waiting=waiting,
         root_path=settings.root_path.rstrip("/"),
         has_public_metrics=settings.has_public_metrics,
@@ -120,7 +120,12 @@ def _open_graph(location: Location, admission: Admission) -> LocalGraph:
     recover_every_branch(location)
     memory = max(4 * limits.ENGINE_MEMORY_BYTES // admission.read_threads, limits.SERVER_QUERY_MEMORY_BYTES_MIN)
     allowed = QueryLimits(memory_bytes=memory, seconds=limits.SERVER_QUERY_SECONDS_MAX)
-    return LocalGraph(graph=Graph(location), uri=f"graphs/{DEFAULT_GRAPH}", limits=allowed)
+    return LocalGraph(
+        graph=Graph(location),
+        uri=f"graphs/{DEFAULT_GRAPH}",
+        limits=allowed,
+        result_bytes_max=limits.SERVER_RESULT_BYTES_MAX,
+    )
 
 
 def _make_gate(state: AccessState, current: _Current, graph: LocalGraph) -> ActionGate:
@@ -215,7 +220,7 @@ def parse_bind(text: str) -> tuple[str, int]:
         raise UsageError(
             f"invalid address: expected HOST:PORT, got '{text}'",
             code="bind_invalid",
-            hint="Pass `--bind 127.0.0.1:8080`, or port 0 for a free port.",
+            hint=hint("Pass {}, or port 0 for a free port.", Argument("bind", "127.0.0.1:8080")),
         )
     return host.strip("[]"), int(port)
 

@@ -12,12 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
+from omnigraph.graph.manifest.refs import missing_reference
 from omnigraph.server.gate import GraphAction, Subject
 from omnigraph.wire import changes, commits, maintenance, requests, results, service
 
 if TYPE_CHECKING:
     import msgspec
 
+    from omnigraph.base.errors import OmnigraphError
     from omnigraph.client.local import LocalGraph
 
 
@@ -66,6 +68,8 @@ class Route:
     """What the action concerns."""
     is_preview: Callable[[RouteCall], bool] = lambda _: False
     """Whether a request to a route that writes only shows what it would do: it then needs `read` of the branches."""
+    missing: Callable[[RouteCall], OmnigraphError] | None = None
+    """The error of a denied request that must not show whether its subject exists."""
     creates: Callable[[RouteCall], Subject | None] = lambda _: None
     """The branch that a request creates, which needs `branch_create` too."""
     is_ours: bool = False
@@ -336,6 +340,7 @@ ROUTES: Final = (
         summary="What a commit changed",
         action=GraphAction.READ,
         subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
+        missing=lambda call: missing_reference(call.path["commit"]),
         parameters=requests.ChangeFilter,
         run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
         response=changes.CommitChangesOutput,

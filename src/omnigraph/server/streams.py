@@ -8,12 +8,13 @@ client notices.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import anyio
 import anyio.from_thread
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from omnigraph.base import limits
@@ -28,24 +29,33 @@ _CHUNK_BYTES: Final = 64 * 1024
 _QUEUED_CHUNKS: Final = 2
 
 
-async def run_until_disconnect(request: Request, lane: Lane, work: Callable[[Event], Work]) -> Work:
-    """Run a read in a thread. `work` receives an event, which is set when the client disconnects."""
+async def run_until_disconnect(request: Request, work: Callable[[Event], Awaitable[Work]]) -> Work:
+    """Return the result of `work`; raise `ClientDisconnect` if the client disconnects first.
+
+    `work` is then cancelled where it waits. A thread that it started ends by itself: it receives an event that is set.
+    """
     cancelled = Event()
     outcome: list[Work] = []
     failures: list[Exception] = []
 
     async def run() -> None:
         try:
-            outcome.append(await lane.run(lambda: work(cancelled)))
+            outcome.append(await work(cancelled))
         except Exception as failure:  # a task group would raise it inside an exception group
             failures.append(failure)
         tasks.cancel_scope.cancel()
 
+    def cancel() -> None:
+        cancelled.set()
+        tasks.cancel_scope.cancel()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, request.receive, cancelled.set)
+        tasks.start_soon(_watch, request.receive, cancel)
         tasks.start_soon(run)
-    if failures:
+    if failures and not cancelled.is_set():
         raise failures[0]
+    if not outcome:
+        raise ClientDisconnect
     return outcome[0]
 
 

@@ -29,6 +29,11 @@ class Waiting:
         self._heads: dict[tuple[str, str], tuple[float, str]] = {}
         self._is_ending = anyio.Event()
 
+    @property
+    def count(self) -> int:
+        """How many requests wait."""
+        return self._waiting
+
     def end(self) -> None:
         """Let every request continue: the server ends."""
         self._is_ending.set()

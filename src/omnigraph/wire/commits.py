@@ -255,9 +255,9 @@ def branch_create_output(uri: str, source: str, record: BranchRecord) -> BranchC
     )
 
 
-def branch_delete_output(uri: str, record: BranchRecord) -> BranchDeleteOutput:
-    """Return the document of a branch that was deleted."""
-    return BranchDeleteOutput(uri=uri, name=record.name, actor_id=None, branch_id=record.id)
+def branch_delete_output(uri: str, record: BranchRecord, actor: str | None = None) -> BranchDeleteOutput:
+    """Return the document of a branch that an actor deleted, if it is known who."""
+    return BranchDeleteOutput(uri=uri, name=record.name, actor_id=actor, branch_id=record.id)
 
 
 def _branch_output(status: BranchStatus) -> BranchOutput:

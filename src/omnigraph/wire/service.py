@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+from omnigraph import __version__
+from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+
 
 class HealthOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """That the server runs, and which release."""
@@ -73,3 +76,8 @@ class CatalogOutput(msgspec.Struct, frozen=True, kw_only=True):
     catalog: dict[str, Any]
     entity_counts: dict[str, int]
     indexes: list[dict[str, Any]]
+
+
+def health_output() -> HealthOutput:
+    """Return the document of this release."""
+    return HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION)

@@ -153,7 +153,7 @@ class Lease:
         failpoint(Failpoint.RELEASE_AFTER)
 
     def _is_highest(self) -> bool:
-        """Return whether the highest epoch is this one. A restored backup can have the same number of another writer."""
+        """Return whether this writer has the highest epoch. A restored backup can give its number to another writer."""
         listing = _list(self.store, self.directory)
         if listing.epoch != self.epoch:
             return False

@@ -73,7 +73,6 @@ class SeenHeads:
                 self._heads.popitem(last=False)
             return identity
 
-
     def forget_all(self) -> None:
         """Forget every head, also while another thread holds the lock: a forked process has only one thread."""
         self._lock = threading.Lock()

@@ -160,13 +160,18 @@ def read_reference(root: Location, name: str) -> Snapshot:
     records = (manifest.find_commit(commit) for manifest in _open_manifests(main))
     record = next((record for record in records if record is not None), None)
     if record is None:
-        raise NotFoundError(
-            f"no branch or commit '{name}'",
-            code="reference_missing",
-            hint=hint("Run {} or {}.", action("branch list"), action("commit list")),
-            facts={"name": name},
-        )
+        raise missing_reference(name)
     return _read_on_own_branch(main, record)
+
+
+def missing_reference(name: str) -> NotFoundError:
+    """Return the error for a name that no branch and no commit has."""
+    return NotFoundError(
+        f"no branch or commit '{name}'",
+        code="reference_missing",
+        hint=hint("Run {} or {}.", action("branch list"), action("commit list")),
+        facts={"name": name},
+    )
 
 
 def _open_manifests(main: Snapshot) -> Iterator[Manifest]:
