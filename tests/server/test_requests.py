@@ -144,6 +144,7 @@ def test_export(server: ServerProcess) -> None:
     assert answer.headers["content-type"] == "application/x-ndjson"
     (line,) = answer.body.splitlines()
     assert json.loads(line)["data"]["since"] == 2020
+    assert server.insert("exported").status == 200
     everything = server.send("POST", "export", {}).body
     assert everything.count(b"\n") > len(LINES.splitlines())
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import anyio
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -25,11 +24,21 @@ from starlette.routing import Route as WebRoute
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
-from omnigraph.base.ids import as_commit_id, is_ulid
 from omnigraph.client.mcp import Tool, answer, is_write
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, Work, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
+from omnigraph.server.bodies import (
+    CONTRACT,
+    CONTRACT_VERSION,
+    check_contract,
+    check_length,
+    decode_parameters,
+    read_body,
+    read_condition,
+    receive,
+    require_content_type,
+)
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import ErrorAnswer, RequestError, error_answer, hide_locations
 from omnigraph.server.gate import ActionGate, GraphAction, Subject
@@ -43,7 +52,7 @@ from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, 
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.server.waiting import Waiting
 from omnigraph.wire.changes import ChangeFeedOutput
-from omnigraph.wire.requests import FeedParameters, NoParameters, WireRequest
+from omnigraph.wire.requests import FeedParameters, NoParameters
 from omnigraph.wire.service import (
     GraphActionsOutput,
     GraphEntryOutput,
@@ -63,9 +72,6 @@ if TYPE_CHECKING:
     from omnigraph.client.local import LocalGraph
     from omnigraph.server.auth import TokenTable
 
-CONTRACT: Final = "Omnigraph-Http-Api"
-CONTRACT_VERSION: Final = "0.13"
-_CONTRACT_VERSIONS: Final = frozenset({"0.10", "0.11", "0.12", "0.13"})
 _GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _WIDE_AS_TEXT: Final = re.compile(r"application/json\s*;[^,]*\bbigint\s*=\s*\"?string\b", re.IGNORECASE)
@@ -157,8 +163,8 @@ def _server_endpoint(
     async def handle(request: WebRequest) -> Response:
         request.scope["omnigraph.route"] = route.path
         actor = ANONYMOUS if is_public else _authenticate(serving, request)
-        _check_contract(request)
-        _decode_parameters(request, NoParameters)
+        check_contract(request)
+        decode_parameters(request, NoParameters)
         document = await run_in_thread(partial(answer, serving, actor))
         if isinstance(document, bytes):
             return Response(document, media_type=METRICS_TYPE)
@@ -173,23 +179,23 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
     async def handle(request: WebRequest) -> Response:
         request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
         actor = _authenticate(serving, request)
-        _check_contract(request)
+        check_contract(request)
         graph_id = request.path_params["graph_id"]
         graph = _find_graph(serving, graph_id).as_actor(actor)
         graph = replace(graph, wide_as_text=_WIDE_AS_TEXT.search(request.headers.get("accept", "")) is not None)
-        _check_length(request, route.body_bytes_max)
+        check_length(request, route.body_bytes_max)
         call = RouteCall(
             graph=graph,
             path=request.path_params,
-            parameters=_decode_parameters(request, route.parameters),
-            condition=_read_condition(request, route),
+            parameters=decode_parameters(request, route.parameters),
+            condition=read_condition(request, route),
             may_delete=_may_delete(serving, actor),
             health=serving.health[graph_id].read,
         )
         if route.is_subject_in_url:
             await run_in_thread(partial(_authorize, serving, route, call, actor))
         if route.body is not None:
-            call = replace(call, body=await _read_body(request, route))
+            call = replace(call, body=await read_body(request, route))
         if not route.is_subject_in_url:
             await run_in_thread(partial(_authorize, serving, route, call, actor))
         return await _run(serving, route, call, request)
@@ -203,7 +209,7 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
     async def handle(request: WebRequest) -> Response:
         request.scope["omnigraph.route"] = "/graphs/{graph_id}/mcp"
         actor = _authenticate(serving, request)
-        _check_contract(request)
+        check_contract(request)
         origin = request.headers.get("origin")
         if origin is not None and origin not in serving.cors_origins:
             raise RequestError(
@@ -211,10 +217,10 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             )
         graph_id = request.path_params["graph_id"]
         graph = _find_graph(serving, graph_id).as_actor(actor)
-        _decode_parameters(request, NoParameters)
-        _check_length(request, limits.SERVER_BODY_BYTES_MAX)
-        _require_content_type(request, "application/json")
-        message = await _receive(request, limits.SERVER_BODY_BYTES_MAX)
+        decode_parameters(request, NoParameters)
+        check_length(request, limits.SERVER_BODY_BYTES_MAX)
+        require_content_type(request, "application/json")
+        message = await receive(request, limits.SERVER_BODY_BYTES_MAX)
 
         def call_tool(tool: Tool, arguments: Any) -> Any:
             if tool.operation in _SERVER_TOOLS:
@@ -328,17 +334,6 @@ def _authenticate(serving: Serving, request: WebRequest) -> str:
     return actor
 
 
-def _check_contract(request: WebRequest) -> None:
-    version = request.headers.get(CONTRACT)
-    if version is not None and version not in _CONTRACT_VERSIONS:
-        raise RequestError(
-            f"unknown version of the HTTP interface: expected one of {', '.join(sorted(_CONTRACT_VERSIONS))}, "
-            f"got '{version}'",
-            code="api_contract_mismatch",
-            hint=f"Send `{CONTRACT}: {CONTRACT_VERSION}`, or no such header.",
-        )
-
-
 def _find_graph(serving: Serving, graph_id: str) -> LocalGraph:
     if _GRAPH_ID.fullmatch(graph_id) is None:
         raise RequestError(
@@ -356,109 +351,6 @@ def _find_graph(serving: Serving, graph_id: str) -> LocalGraph:
             facts={"graph": graph_id},
         )
     return graph
-
-
-def _check_length(request: WebRequest, size_max: int) -> None:
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > size_max:
-        raise _body_too_long(size_max, int(length))
-
-
-def _body_too_long(size_max: int, size: int | None = None) -> RequestError:
-    limit: dict[str, Any] = {"resource": "body", "limit": size_max, "unit": "bytes"}
-    if size is not None:
-        limit["actual"] = size
-    return RequestError(
-        f"the body is too long: expected at most {size_max:,} bytes" + (f", got {size:,}" if size is not None else ""),
-        code="body_too_long",
-        kind=ErrorKind.LIMIT_EXCEEDED,
-        hint="Nothing was written. Send smaller requests, or load the data on a machine that can access the storage.",
-        facts={"resource_limit": limit},
-    )
-
-
-def _decode_parameters(request: WebRequest, kind: type[WireRequest]) -> Any:
-    """Return the parameters of the URL. Values that may repeat are lists."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    values: dict[str, Any] = {}
-    for name in request.query_params:
-        if name not in fields:
-            expected = f"expected one of {', '.join(sorted(fields))}" if fields else "expected none"
-            raise _bad_request(f"unknown parameter '{name}': {expected}", "parameter_unknown")
-        texts = request.query_params.getlist(name)
-        if "list" in str(fields[name].type):
-            values[name] = texts
-        elif len(texts) > 1:
-            raise _bad_request(f"duplicate parameter '{name}': expected one value, got {len(texts)}", "parameter_twice")
-        else:
-            values[name] = texts[0]
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise _bad_request(f"invalid parameters: {error}", "parameter_invalid") from error
-
-
-def _read_condition(request: WebRequest, route: Route) -> str | None:
-    values = request.headers.getlist(CONDITION)
-    if not route.is_conditional:
-        if values:
-            raise _bad_request(
-                f"`{route.path}` does not take the header `{CONDITION}`: it would be ignored", "condition_unexpected"
-            )
-        return None
-    if len(values) != 1:
-        raise _bad_request(
-            f"expected exactly one header `{CONDITION}` with a commit id, got {len(values)}", "condition_missing"
-        )
-    commit = str(as_commit_id(values[0].strip()))
-    if not is_ulid(commit):
-        raise _bad_request(f"the header `{CONDITION}` expects one full commit id, got '{commit}'", "condition_missing")
-    return commit
-
-
-def _require_content_type(request: WebRequest, expected: str) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != expected:
-        raise _bad_request(f"expected the content type {expected}, got '{kind}'", "content_type")
-
-
-async def _read_body(request: WebRequest, route: Route) -> Any:
-    _require_content_type(request, "application/x-ndjson" if route.body is bytes else "application/json")
-    data = await _receive(request, route.body_bytes_max)
-    if route.body is bytes:
-        return data
-    try:
-        return msgspec.json.decode(data, type=route.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad_request(f"invalid body: {error}", "body_invalid") from error
-
-
-async def _receive(request: WebRequest, size_max: int) -> bytes:
-    """Return the body of a request; raise if it is too long or too slow."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        with anyio.fail_after(limits.SERVER_BODY_SECONDS_MAX):
-            async for part in request.stream():
-                size += len(part)
-                if size > size_max:
-                    raise _body_too_long(size_max)
-                parts.append(part)
-    except TimeoutError as error:
-        raise RequestError(
-            f"the body did not arrive within {limits.SERVER_BODY_SECONDS_MAX:g} s",
-            code="body_timeout",
-            kind=ErrorKind.LIMIT_EXCEEDED,
-        ) from error
-    return b"".join(parts)
-
-
-def _bad_request(message: str, code: str) -> RequestError:
-    return RequestError(
-        message,
-        code=code,
-        hint="Read `GET /openapi.json`: it describes the parameters, headers and body of each route.",
-    )
 
 
 def json_response(document: Any, request: WebRequest, status: int = 200) -> Response:
