@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,6 +155,32 @@ def test_every_read_has_the_same_error(command: str, graph: Path) -> None:
     document = json.loads(outcome.stdout)
     assert (document["kind"], document["error_code"]) == ("unreadable", "stamp_too_new")
     assert document["error"] in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "branch create review --from main --store",
+        "branch delete review --yes --store",
+        "branch merge review --store",
+        "cleanup --keep 10 --confirm",
+        "commit revert HEAD",
+        "load --data data.jsonl --mode append",
+        "maintain",
+        "maintain --confirm",
+        "mutate -e 'query m() { delete Person where slug = \"a\" }' --store",
+        "optimize",
+        "repair --confirm",
+        "schema apply --schema schema.pg",
+    ],
+)
+def test_write_to_a_mistyped_path_creates_nothing(command: str, directory: Path) -> None:
+    (directory / "data.jsonl").write_text("")
+    before = tree(directory)
+    outcome = run_in_process(*shlex.split(command), "grpah.omni", cwd=directory)
+    assert outcome.exit_code == 1, outcome
+    assert "Check the path, or run `omnigraph init --schema schema.pg`" in outcome.stderr
+    assert tree(directory) == before
 
 
 def test_no_permission_to_read(graph: Path) -> None:

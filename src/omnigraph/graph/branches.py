@@ -206,6 +206,7 @@ def delete_branch(
             facts={"branch": MAIN},
         )
     store, purpose = ObjectStore(root), f"branch delete {name}"
+    read_snapshot(root, storage_format=environment.storage_format)  # raises before the lease creates its files
     with hold_lease(store, None, purpose, environment.terms) as graph_lease:
         record = _require_deletable(read_snapshot(root, storage_format=environment.storage_format), name)
         with hold_lease(store, record.id, purpose, environment.terms) as branch_lease:

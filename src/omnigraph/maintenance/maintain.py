@@ -22,6 +22,7 @@ from omnigraph.maintenance.doctor.findings import Check, Finding, Health, optimi
 from omnigraph.maintenance.doctor.run import check_graph
 from omnigraph.maintenance.optimize.options import OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.maintenance.rows import TableStats
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.storage.location import Location
@@ -62,13 +63,17 @@ class MaintainResult(Displayed):
     @property
     def needs_repair(self) -> bool:
         """Whether an external tool changed a table, which only `repair` publishes or discards."""
-        return any(finding.check is Check.DRIFT and finding.health is Health.PROBLEM for finding in self.left)
+        is_drifted = any(finding.check is Check.DRIFT and finding.health is Health.PROBLEM for finding in self.left)
+        return is_drifted or any(row.needs_repair for row in self._failed_rows())
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The errors of single tables."""
+        """The errors of single tables, without those that `repair` fixes."""
+        return tuple(f"{row.table_key}: {row.error}" for row in self._failed_rows() if not row.needs_repair)
+
+    def _failed_rows(self) -> tuple[TableStats, ...]:
         rows = (*(row for rows in self.optimized.values() for row in rows), *(self.cleaned or ()))
-        return tuple(f"{row.table_key}: {row.error}" for row in rows if row.error is not None)
+        return tuple(row for row in rows if row.reason is not None)
 
     def summary(self) -> Mapping[str, object]:
         return {
@@ -91,6 +96,7 @@ def branches_to_optimize(findings: Iterable[Finding]) -> tuple[str, ...]:
 def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -> MaintainResult:
     """Run one round. Raise `LeaseBusyError` if another process maintains the graph for longer than a writer waits."""
     root = graph.location
+    read_snapshot(root)  # raises before the lease creates its files, if there is no graph
     with hold_lease(ObjectStore(root), MAINTAIN_LOCK, "maintain") as lease, lease.renewing():
         before = _problems(graph)
         recovered = tuple(str(write.intent.op_id) for write in recover_every_branch(root))

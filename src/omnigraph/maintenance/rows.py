@@ -18,6 +18,11 @@ class TableStats:
         """Why the table failed or was not changed; other tables continue. Otherwise None."""
         return None if self.reason is None else str(self.reason)
 
+    @property
+    def needs_repair(self) -> bool:
+        """Whether the error says to run `repair`."""
+        return self.reason is not None and action("repair") in self.reason.parts
+
 
 def row_error(error: OmnigraphError) -> Hint:
     """Return the error of a table for its row, which has no hint: for a damaged table it names the call to make."""

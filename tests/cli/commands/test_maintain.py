@@ -33,9 +33,11 @@ def test_drift_exits_with_3_and_names_the_command(graph: Path, directory: Path) 
     opened = og.open(str(graph))
     opened.mutate('query m() { insert Person { slug: "a" } }')
     lance.dataset(str(graph / opened.snapshot().tables["node:Person"].path)).delete("slug = 'a'")
-    outcome = run_in_process("maintain", "graph.omni", "--no-cleanup", cwd=directory)
-    assert outcome.exit_code == 3
-    assert "omnigraph repair graph.omni" in outcome.stderr
+    for flags in (["--no-cleanup"], [], ["--confirm"]):
+        outcome = run_in_process("maintain", "graph.omni", *flags, cwd=directory)
+        assert outcome.exit_code == 3, outcome
+        assert "omnigraph repair graph.omni" in outcome.stderr
+        assert "error: " not in outcome.stderr
 
 
 def test_invalid_policy_is_rejected(graph: Path, directory: Path) -> None:

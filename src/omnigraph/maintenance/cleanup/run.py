@@ -73,6 +73,7 @@ def cleanup_all_tables(
         plan = plan_cleanup(inspect_before_preview(root, environment), policy, run_tasks, environment)
         _log_failures(plan)
         return _make_rows(plan)
+    read_snapshot(root, storage_format=environment.storage_format)  # raises before the lease creates its files
     lease = acquire_lease(ObjectStore(root), None, "cleanup", environment.terms)
     try:
         with lease.renewing():
