@@ -22,7 +22,7 @@ from bench.harness import Ratio, compare, median_seconds, sized
 from bench.writes import commit_rows
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
-from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.records import Pin, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 
@@ -112,7 +112,7 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
         )
         draft = CommitDraft(
             id=CommitId(new_ulid()),
-            operation="load",
+            operation=WriteOperation.LOAD,
             operation_id=OperationId(new_ulid()),
             actor="bench",
             created_us=number,

@@ -27,7 +27,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.failpoints import observed
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, open_table, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -191,7 +191,7 @@ class _Writer:
         self.count += 1
         started = perf_counter()
         request = WriteRequest(
-            kind=WriterKind.LOAD, actor="bench", stage=self._stage, restage=lambda area, _: self._change(area)
+            kind=WriteOperation.LOAD, actor="bench", stage=self._stage, restage=lambda area, _: self._change(area)
         )
         assert write(self.graph.location, MAIN, request) is not None
         self.writes.append(perf_counter() - started)

@@ -19,9 +19,9 @@ import omnigraph
 from bench.harness import Ratio, compare, sized
 from bench.writes import commit_rows
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.feed import read_commit_diff
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -110,7 +110,7 @@ def make_tables(path: Path, tables: int, rows: int) -> People:
             )
         return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None
+    assert write(root, MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="bench", stage=stage)) is not None
     return People(root, rows)
 
 

@@ -25,7 +25,7 @@ from bench import concurrent_writer
 from bench.harness import Ratio, sized
 from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -146,7 +146,7 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
             effects.append(area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
         return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(graph.location, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None
+    assert write(graph.location, MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="bench", stage=stage)) is not None
 
 
 def _stage_rows(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:

@@ -18,7 +18,7 @@ from bench.harness import Ratio, compare, median_seconds, sized
 from omnigraph.base import limits
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
-from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.records import Pin, WriteOperation
 from omnigraph.storage.location import parse_location
 
 COMMITS: Final = sized(5_000, 200)
@@ -104,7 +104,7 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
         tables[number % len(tables)] = moved
         draft = CommitDraft(
             id=CommitId(new_ulid()),
-            operation="load",
+            operation=WriteOperation.LOAD,
             operation_id=OperationId(new_ulid()),
             actor="bench",
             created_us=number,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import sized
 from omnigraph.api.graph import Graph
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -123,12 +123,12 @@ def write_social(path: Path, social: Social) -> Graph:
     write(
         graph.location,
         MAIN,
-        WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage, restage=lambda area, _: stage(area)),
+        WriteRequest(kind=WriteOperation.LOAD, actor="bench", stage=stage, restage=lambda area, _: stage(area)),
     )
     write(
         graph.location,
         MAIN,
-        WriteRequest(kind=WriterKind.OPTIMIZE, actor="bench", stage=index, restage=lambda area, _: index(area)),
+        WriteRequest(kind=WriteOperation.OPTIMIZE, actor="bench", stage=index, restage=lambda area, _: index(area)),
     )
     return graph
 

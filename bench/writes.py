@@ -6,7 +6,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -35,4 +35,4 @@ def commit_rows(root: Location, alias: str, rows: pa.Table, *, mode: Mode = "app
                 staged = stage_upsert(dataset, table)
         return area.finish((area.transaction_effect(target, staged, count),), frozenset(), {})
 
-    assert write(root, branch, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None
+    assert write(root, branch, WriteRequest(kind=WriteOperation.LOAD, actor="bench", stage=stage)) is not None

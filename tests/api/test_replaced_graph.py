@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import Applied
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import GraphReplacedError, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -154,7 +154,7 @@ def test_write_staged_on_a_replaced_graph_fails(copies: Copies, restages: bool) 
         return staged_write
 
     request = WriteRequest(
-        kind=WriterKind.LOAD,
+        kind=WriteOperation.LOAD,
         actor="tester",
         stage=staged,
         restage=(lambda again, _: stage(again)) if restages else None,

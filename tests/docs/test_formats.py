@@ -22,7 +22,7 @@ from omnigraph.graph.manifest.encoding import METADATA_KEYS
 from omnigraph.graph.manifest.layout import ROOT_NAMES
 from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
+from omnigraph.graph.manifest.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.schema.tables import NULL_FILLS_KEY
 from omnigraph.storage.lance.dataset import open_dataset
@@ -76,7 +76,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
         recovery=RecoveryRecord(
             operation_id=OperationId(new_ulid()),
-            kind="load",
+            operation=WriteOperation.LOAD,
             actor="me",
             action="rolled_back",
             recovered_us=1,

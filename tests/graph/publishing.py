@@ -9,7 +9,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publication, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
-from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.records import Pin, TableRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import Requirement
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -47,7 +47,7 @@ def target_of(snapshot: Snapshot) -> PublishTarget:
 def new_draft(operation: str = "load") -> CommitDraft:
     return CommitDraft(
         id=CommitId(new_ulid()),
-        operation=operation,
+        operation=WriteOperation(operation),
         operation_id=OperationId(new_ulid()),
         actor="tester",
         created_us=SYSTEM_CLOCK.now_us(),

@@ -7,7 +7,7 @@ import pytest
 from omnigraph.base import limits
 from omnigraph.base.clock import SystemClock
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.write.check import StagingTooOldError
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -38,7 +38,7 @@ def test_write_that_stages_for_too_long_is_an_error(local_location: Location, wi
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged
 
-    request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage, restage=lambda area, _: changes(area))
+    request = WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage, restage=lambda area, _: changes(area))
     with pytest.raises(StagingTooOldError):
         write(local_location, "main", request, WriteEnvironment(clock=clock))
     assert "late" not in read_contents(local_location)[PERSON]

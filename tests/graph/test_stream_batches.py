@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import CommitRecord, StreamBatch
+from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -21,7 +20,7 @@ def write_batch(
 ) -> Published | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
     request = WriteRequest(
-        kind=WriterKind.LOAD,
+        kind=WriteOperation.LOAD,
         actor="ada",
         stage=stage,
         restage=lambda again, _: stage(again),
@@ -58,7 +57,7 @@ def test_batch_committed_by_another_writer_is_found_under_the_lease(store_locati
         return plain(area)
 
     request = WriteRequest(
-        kind=WriterKind.LOAD,
+        kind=WriteOperation.LOAD,
         actor="ada",
         stage=stage,
         restage=lambda again, _: plain(again),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea, WritableTable
@@ -69,7 +69,7 @@ def run(
     location: Location,
     changes: Sequence[Change],
     *,
-    kind: WriterKind = WriterKind.LOAD,
+    kind: WriteOperation = WriteOperation.LOAD,
     branch: str = MAIN,
     environment: WriteEnvironment | None = None,
     actor: str = "tester",
@@ -95,7 +95,7 @@ def run_compaction(
         return area.finish(effects, frozenset(), {})
 
     request = WriteRequest(
-        kind=WriterKind.OPTIMIZE, actor="omnigraph:optimize", stage=stage, restage=lambda again, _: stage(again)
+        kind=WriteOperation.OPTIMIZE, actor="omnigraph:optimize", stage=stage, restage=lambda again, _: stage(again)
     )
     return write(location, MAIN, request, environment)
 
@@ -114,7 +114,7 @@ def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch
         return area.finish((area.multi_commit_effect(area.open_for_write(alias), build),), frozenset(), {})
 
     request = WriteRequest(
-        kind=WriterKind.ENSURE_INDICES, actor="tester", stage=stage, restage=lambda again, _: stage(again)
+        kind=WriteOperation.ENSURE_INDICES, actor="tester", stage=stage, restage=lambda again, _: stage(again)
     )
     return write(location, branch, request)
 
@@ -133,7 +133,7 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
         return area.finish((area.transaction_effect(target, planted, target.table.row_count),), frozenset(), {})
 
-    assert write(location, MAIN, WriteRequest(kind=WriterKind.OPTIMIZE, actor="tester", stage=stage)) is not None
+    assert write(location, MAIN, WriteRequest(kind=WriteOperation.OPTIMIZE, actor="tester", stage=stage)) is not None
 
 
 def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:

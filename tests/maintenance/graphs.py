@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -121,7 +121,7 @@ def change(
         return area.finish(tuple(effects), frozenset(), {})
 
     assert (
-        write(location, branch, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage), environment)
+        write(location, branch, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage), environment)
         is not None
     )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.records import Pin, WriteOperation
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -34,7 +33,9 @@ def test_version_committed_after_the_listing_keeps_its_files(local_location: Loc
         listing.extend(list_files(table))
         return staged
 
-    assert write(local_location, "main", WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)) is not None
+    assert (
+        write(local_location, "main", WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage)) is not None
+    )
     late = {f"data/{name}" for name in open_dataset(table).data_files()}
     assert late & {file.path for file in listing}, "the rows were staged before the listing"
     deletable = _deletable(table, listing, pin)

@@ -62,7 +62,7 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
         "node:City": {"x": {"name": "x"}},
     }
     assert [list(row) for row in now["edge:Knows"].values()] == [["src", "dst"]]
-    operations = [commit.operation for commit in omnigraph.open(root.uri, read_only=True).log(None)]
+    operations = [commit.operation.value for commit in omnigraph.open(root.uri, read_only=True).log(None)]
     assert operations.count("schema_apply") == 1
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     left = find_leftovers(root, short_lease_environment(PatientClock()))

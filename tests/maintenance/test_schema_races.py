@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.schema_change import stage_schema
@@ -53,7 +53,7 @@ def evolve_after(root: Location, text: str, interrupt: Callable[[], object]) -> 
         interrupt()
         return staged
 
-    write(root, MAIN, WriteRequest(kind=WriterKind.SCHEMA_APPLY, actor="tester", stage=stage))
+    write(root, MAIN, WriteRequest(kind=WriteOperation.SCHEMA_APPLY, actor="tester", stage=stage))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_concurrent_changes_are_applied_in_sequence(root: Location, tmp_path: Pa
     acts.append(partial(load_here, root, name))
     with ThreadPoolExecutor(len(acts)) as threads:
         list(threads.map(retry_until_applied, acts))
-    operations = [commit.operation for commit in omnigraph.open(root.uri).log(None)]
+    operations = [commit.operation.value for commit in omnigraph.open(root.uri).log(None)]
     assert (operations.count("schema_apply"), operations.count("load")) == (3, 1)
     now = contents(root)
     assert (sorted(now["node:Company"]), now["node:Person"]["ada"]["age"]) == (["Acme"], 36)
@@ -180,7 +180,7 @@ def test_writer_that_staged_with_the_old_schema(root: Location) -> None:
         return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), {})
 
     with pytest.raises(ReadSetConflictError, match="schema"):
-        write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage))
+        write(root, MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

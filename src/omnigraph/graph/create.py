@@ -27,7 +27,15 @@ from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
 from omnigraph.graph.manifest import encoding, layout
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, TABLE_PATH
-from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableMove, TableRecord
+from omnigraph.graph.manifest.records import (
+    BranchRecord,
+    CommitRecord,
+    Pin,
+    SchemaRecord,
+    TableMove,
+    TableRecord,
+    WriteOperation,
+)
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, STAMP_KEY
 from omnigraph.schema.catalog import Catalog, Entity
@@ -145,7 +153,7 @@ def _create_manifest(root: Location, new: NewGraph, operation: OperationId) -> N
         branch=MAIN,
         branch_id=main.id,
         actor=new.actor,
-        operation="init",
+        operation=WriteOperation.INIT,
         operation_id=operation,
         created_us=now,
         manifest_hint=first,

@@ -20,10 +20,9 @@ from omnigraph.base.errors import ConfirmationRequiredError, FormatError, Omnigr
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.publish import ManifestChange
-from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
+from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -255,7 +254,9 @@ class _BranchRepair:
         try:
             if self.options.confirm:
                 published = write(
-                    self.root, self.branch.name, WriteRequest(kind=WriterKind.REPAIR, actor=ACTOR, stage=self._stage)
+                    self.root,
+                    self.branch.name,
+                    WriteRequest(kind=WriteOperation.REPAIR, actor=ACTOR, stage=self._stage),
                 )
                 commit = None if published is None else published.publication.commit
             else:

@@ -23,8 +23,7 @@ from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.schema_change import column_plan, stage_schema
@@ -103,7 +102,10 @@ def apply_schema(
     run = _SchemaRun(request, run_tasks)
     try:
         published = write(
-            root, branch, WriteRequest(kind=WriterKind.SCHEMA_APPLY, actor=request.actor, stage=run.stage), environment
+            root,
+            branch,
+            WriteRequest(kind=WriteOperation.SCHEMA_APPLY, actor=request.actor, stage=run.stage),
+            environment,
         )
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.

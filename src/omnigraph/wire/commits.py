@@ -200,7 +200,7 @@ def commit_output(commit: CommitRecord, names: TableNames, *, readable: bool | N
         actor_id=commit.actor,
         created_at=commit.created_us,
         created=format_timestamp(commit.created_us),
-        operation=commit.operation,
+        operation=commit.operation.value,
         counts=dict(commit.counts),
         tables=[
             TableMoveOutput(

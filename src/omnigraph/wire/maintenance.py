@@ -270,7 +270,7 @@ def _recovery_output(record: RecoveryRecord, branch: str) -> dict[str, Any]:
     return {
         "state": record.action,
         "operation_id": record.operation_id,
-        "kind": record.kind,
+        "kind": record.operation.value,
         "branch": branch,
         "actor_id": record.actor,
         "created_at": record.recovered_us,

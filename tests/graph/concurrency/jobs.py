@@ -14,9 +14,9 @@ import pyarrow as pa
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.recovery.run import recover_on_open
@@ -54,7 +54,7 @@ def write_in_threads(location: Location, writers: int, writes: int, branch: str 
 def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
     """Write `changes` without a function that stages again."""
     stage = stage_changes(changes)
-    return _commit_id(write(location, branch, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)))
+    return _commit_id(write(location, branch, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage)))
 
 
 def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
@@ -96,7 +96,9 @@ def insert_edges(location: Location, names: Sequence[str]) -> str | None:
         effect = area.transaction_effect(target, staged, target.table.row_count + len(names))
         return area.finish((effect,), frozenset({area.table(PERSON).id}), {"inserted": len(names)})
 
-    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriteOperation.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again)
+    )
     return _commit_id(write(location, MAIN, request))
 
 
@@ -113,7 +115,9 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
         effect = area.transaction_effect(target, staged, target.table.row_count - len(names))
         return area.finish((effect,), frozenset({area.table(KNOWS).id}), {"deleted": len(names)})
 
-    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriteOperation.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again)
+    )
     return _commit_id(write(location, MAIN, request))
 
 

@@ -20,8 +20,8 @@ from omnigraph.base.ids import BranchId, new_ulid
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination import group as group_module
 from omnigraph.graph.coordination.group import GroupFacts, Handover, decide_handover, share_lease
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseBusyError, LeaseLostError, LeaseTerms, acquire_lease
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, open_table, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -304,7 +304,7 @@ def test_failing_write_in_a_group(local_location: Location) -> None:
     def write_rows(name: str, *, fails: bool) -> None:
         stage = stage_changes([Change(PERSON, insert=(name,))])
         restage = fail if fails else (lambda area, _: stage(area))
-        request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage, restage=restage)
+        request = WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage, restage=restage)
         assert write(local_location, MAIN, request) is not None
 
     futures = []

@@ -13,9 +13,9 @@ from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.check import StagingTooOldError
@@ -105,7 +105,7 @@ def test_stale_restaging_is_rejected(graph: Location) -> None:
         return staged
 
     request = WriteRequest(
-        kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda _, staged: staged
+        kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda _, staged: staged
     )
     with pytest.raises(ReadSetConflictError):
         write(graph, MAIN, request)
@@ -136,7 +136,7 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
     assert write(
         graph,
         MAIN,
-        WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=take_long),
+        WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=take_long),
         environment,
     )
     waiting.join()
@@ -256,7 +256,7 @@ def _change_schema(location: Location) -> None:
     schema = replace(now.schema, source=now.schema.source + "\n", hash=SchemaHash("0" * 64))
     commit = CommitDraft(
         id=CommitId(new_ulid()),
-        operation="schema_apply",
+        operation=WriteOperation.SCHEMA_APPLY,
         operation_id=OperationId(new_ulid()),
         actor="tester",
         created_us=1,
@@ -290,7 +290,7 @@ class TestStagedFilesDeletedBeforeCommit:
             write(
                 graph,
                 MAIN,
-                WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_age),
+                WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_age),
                 WriteEnvironment(clock=clock),
             )
         assert failed.value.applied is Applied.NO

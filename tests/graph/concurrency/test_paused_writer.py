@@ -15,6 +15,7 @@ from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -128,7 +129,11 @@ def test_publisher_gives_up_after_repeated_conflicts(graph: Location) -> None:
     """The number of retries is bounded, and the error reports that nothing was applied."""
     now = read_snapshot(graph)
     draft = CommitDraft(
-        id=CommitId(new_ulid()), operation="load", operation_id=OperationId(new_ulid()), actor="tester", created_us=1
+        id=CommitId(new_ulid()),
+        operation=WriteOperation.LOAD,
+        operation_id=OperationId(new_ulid()),
+        actor="tester",
+        created_us=1,
     )
 
     def publish_first() -> None:

@@ -17,8 +17,8 @@ import msgspec
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms, acquire_lease
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -142,7 +142,9 @@ def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, 
         _log(out, Line("try", area.commit, changes))
         return staged
 
-    request = WriteRequest(kind=WriterKind.LOAD, actor="torturer", stage=stage, restage=lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriteOperation.LOAD, actor="torturer", stage=stage, restage=lambda again, _: stage(again)
+    )
     published = write(location, MAIN, request, environment)
     assert published is not None
     assert published.publication.commit is not None

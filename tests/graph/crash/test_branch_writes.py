@@ -9,9 +9,8 @@ import pytest
 from omnigraph.base.errors import Applied, ConflictError, ContentError
 from omnigraph.graph.branches import create_branch, create_branch_with_write, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import LOCKS, MANIFEST, RECOVERY
-from omnigraph.graph.manifest.records import BranchParent
+from omnigraph.graph.manifest.records import BranchParent, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch, recover_on_open
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -84,14 +83,14 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
         create_branch_with_write(
-            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_reject)
+            graph, "new", DEV, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_reject)
         )
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
     run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
     made = create_branch_with_write(
-        graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_changes(changes))
+        graph, "new", DEV, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_changes(changes))
     )
     assert made is not None
     now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
@@ -119,7 +118,7 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
 
     with pytest.raises(IncompleteFileError) as raised:
         create_branch_with_write(
-            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+            graph, "new", DEV, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken)
         )
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
@@ -134,7 +133,7 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as caught:
         create_branch_with_write(
-            graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+            graph, "new", MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken)
         )
     assert (caught.value.code, caught.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
@@ -149,7 +148,7 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
 
     with pytest.raises(ConflictError) as caught:
         create_branch_with_write(
-            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+            graph, "new", DEV, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken)
         )
     assert (caught.value.code, caught.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
@@ -164,14 +163,14 @@ def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> Non
         cleanup_all_tables(Place(graph), options, environment=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
-    create_branch_with_write(graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=wait))
+    create_branch_with_write(graph, "new", MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=wait))
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
 def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
     assert (
         create_branch_with_write(
-            graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=lambda _: None)
+            graph, "new", MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=lambda _: None)
         )
         is None
     )
@@ -189,7 +188,7 @@ def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Locat
         return staged
 
     request = WriteRequest(
-        kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda again, _: stage(again)
+        kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda again, _: stage(again)
     )
     published = write(graph, DEV, request)
     assert published is not None
@@ -215,7 +214,9 @@ def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
         write(
             graph,
             MAIN,
-            WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=keep_old_effects),
+            WriteRequest(
+                kind=WriteOperation.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=keep_old_effects
+            ),
         )
     assert caught.value.code == "read_set_conflict"
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}

@@ -10,8 +10,8 @@ import pytest
 
 from omnigraph.base.errors import Applied, OmnigraphError
 from omnigraph.base.failpoints import observed
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseLostError, acquire_lease
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -73,7 +73,7 @@ def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, 
         staged_writes.append(stage(area))
         return staged_writes[0]
 
-    request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_keep)
+    request = WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_keep)
     victim = Victim(death)
     assert not victim.run(lambda: write(graph, MAIN, request, short_lease_environment(PatientClock())))
     run(graph, triple(["c"]), environment=short_lease_environment(PatientClock()))

@@ -41,7 +41,7 @@ def test_every_outcome_is_audited(scenario: str, action: RecoveryAction, killer:
     manifest = read_snapshot(location).manifest
     audit = manifest.find_recovery(OperationId(intent.op_id))
     assert audit is not None
-    assert (audit.action, audit.kind, audit.actor) == (action.value, intent.kind, intent.actor)
+    assert (audit.action, audit.operation, audit.actor) == (action.value, intent.kind, intent.actor)
     assert set(audit.tables) == {table.id for table in intent.tables}
     assert len(manifest.read_recoveries()) == 1
 

@@ -46,6 +46,7 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
+    WriteOperation,
 )
 
 ULID = "01JF8ZK2Q4ABCDEFGHJKMNPQRS"
@@ -62,7 +63,7 @@ COMMIT = CommitRecord(
     branch="review/1",
     branch_id=BranchId("B"),
     actor="Zoë",
-    operation="merge",
+    operation=WriteOperation.MERGE,
     operation_id=OperationId("O"),
     created_us=1_700_000_000_000_000,
     manifest_hint=Pin("b-B", 12),
@@ -126,7 +127,7 @@ ROWS: dict[str, Row] = {
     "recovery": encode_recovery(
         RecoveryRecord(
             operation_id=OperationId(ULID),
-            kind="load",
+            operation=WriteOperation.LOAD,
             actor="me",
             action="rolled_back",
             recovered_us=6,
@@ -299,7 +300,7 @@ commits = st.builds(
     branch=text,
     branch_id=text,
     actor=text,
-    operation=text,
+    operation=text.map(WriteOperation),
     operation_id=text,
     created_us=versions,
     manifest_hint=pins,

@@ -7,7 +7,7 @@ import pytest
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.records import CommitRecord, Pin
+from omnigraph.graph.manifest.records import CommitRecord, Pin, WriteOperation
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.publishing import make_graph, publish_next
@@ -21,7 +21,7 @@ def _commit(name: str, parent: str | None, merged: str | None = None) -> CommitR
         branch="main",
         branch_id=BranchId("B"),
         actor="me",
-        operation="load",
+        operation=WriteOperation.LOAD,
         operation_id=OperationId("O"),
         created_us=1,
         manifest_hint=Pin(None, 1),

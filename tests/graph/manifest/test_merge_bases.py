@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.lineage import all_merge_bases, merge_bases
-from omnigraph.graph.manifest.records import CommitRecord, Pin
+from omnigraph.graph.manifest.records import CommitRecord, Pin, WriteOperation
 
 Parents = Mapping[str, tuple[str, ...]]
 
@@ -24,7 +24,7 @@ def records(parents: Parents) -> dict[CommitId, CommitRecord]:
             branch="main",
             branch_id=BranchId("m"),
             actor="a",
-            operation="load",
+            operation=WriteOperation.LOAD,
             operation_id=OperationId("o"),
             created_us=0,
             manifest_hint=Pin(None, 1),

@@ -13,7 +13,14 @@ from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, new_
 from omnigraph.graph.manifest.compaction import compact_manifest
 from omnigraph.graph.manifest.encoding import branch_object_id, encode_schema, encode_table, encode_tombstone
 from omnigraph.graph.manifest.publish import ManifestChange, PublishContentionError, Publisher, publish
-from omnigraph.graph.manifest.records import BranchRecord, Pin, RecoveryRecord, TableMove, TombstoneRecord
+from omnigraph.graph.manifest.records import (
+    BranchRecord,
+    Pin,
+    RecoveryRecord,
+    TableMove,
+    TombstoneRecord,
+    WriteOperation,
+)
 from omnigraph.graph.manifest.requirements import (
     BranchIs,
     HeadIs,
@@ -153,7 +160,12 @@ def test_repeated_publish_returns_the_first_commit(store_location: Location) -> 
 def test_repeated_recovery_publish_writes_nothing(store_location: Location) -> None:
     target = target_of(make_graph(store_location))
     audit = RecoveryRecord(
-        operation_id=OperationId(new_ulid()), kind="load", actor="me", action="rolled_back", recovered_us=1, tables={}
+        operation_id=OperationId(new_ulid()),
+        operation=WriteOperation.LOAD,
+        actor="me",
+        action="rolled_back",
+        recovered_us=1,
+        tables={},
     )
     publish(target, ManifestChange(recovery=audit))
     publish(target, ManifestChange(commit=new_draft("recovery"), recovery=audit))

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.encoding import Row, encode_head, encode_table, ro
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TombstoneRecord
+from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TombstoneRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.manifest.stamp import ROOT_KEY, STAMP_KEY
 from omnigraph.storage.lance.commit import commit_staged
@@ -79,7 +79,7 @@ def test_long_history_reads_the_same_state(store_location: Location) -> None:
     )
     audit = RecoveryRecord(
         operation_id=OperationId(new_ulid()),
-        kind="load",
+        operation=WriteOperation.LOAD,
         actor="me",
         action="rolled_back",
         recovered_us=1,

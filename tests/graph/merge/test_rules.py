@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -251,4 +251,4 @@ def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:
         effect = area.transaction_effect(target, staged, target.table.row_count + 1)
         return area.finish((effect,), frozenset(), {})
 
-    assert write(graph.location, "b", WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)) is not None
+    assert write(graph.location, "b", WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage)) is not None

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -42,7 +42,7 @@ def _append(root: Location, alias: str, columns: dict[str, list[str | None] | li
         staged = area.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
         return area.finish((staged,), frozenset(), {"inserted": ROWS})
 
-    assert write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="test", stage=stage)) is not None
+    assert write(root, MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="test", stage=stage)) is not None
 
 
 @pytest.mark.parametrize("count", MANY)

@@ -9,8 +9,8 @@ import pytest
 
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseBusyError, LeaseTerms, hold_lease
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -31,7 +31,7 @@ def test_no_fork_is_left_if_a_lease_is_busy(is_graph_lease: bool, local_location
         forks.extend(path.name for path in _lance_branches(local_location))
         return replace(staged, counter_catalog=area.snapshot.schema.catalog)
 
-    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage)
+    request = WriteRequest(kind=WriteOperation.MUTATE, actor="tester", stage=stage)
     environment = WriteEnvironment(terms=LeaseTerms(wait_seconds=0))
     with (
         hold_lease(ObjectStore(local_location), None if is_graph_lease else branch.id, "other"),

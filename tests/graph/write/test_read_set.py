@@ -10,8 +10,7 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Fact
 from omnigraph.base.ids import SchemaHash
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.records import Pin, WriteOperation
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.write.check import StagingTooOldError, find_read_set_conflict, require_recent_staging
@@ -30,7 +29,11 @@ def snapshot(local_location: Location) -> Snapshot:
 def staged_on(snapshot: Snapshot) -> StagedWrite:
     """Stage a write of `Person` that was also validated against `Company`."""
     area = StagingArea(
-        snapshot=snapshot, kind=WriterKind.MUTATE, actor="tester", clock=SYSTEM_CLOCK, began=SYSTEM_CLOCK.monotonic()
+        snapshot=snapshot,
+        kind=WriteOperation.MUTATE,
+        actor="tester",
+        clock=SYSTEM_CLOCK,
+        began=SYSTEM_CLOCK.monotonic(),
     )
     staged = stage_changes([Change(PERSON, insert=("a",))])(area)
     return replace(staged, reads=staged.reads | {snapshot.tables[COMPANY].id})

@@ -14,9 +14,8 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import FormatError, OmnigraphError, RefusedError, UsageError
 from omnigraph.graph.branches import create_branch, create_branch_with_write, delete_branch
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST, SCRATCH
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.write.commit import WriteRequest
@@ -174,7 +173,7 @@ def test_versions_of_a_branch_created_by_a_load_are_reported_for_it(aging: Aging
     """The load forks tables before the branch exists, so the names of the forks have the id of the base."""
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
-    load = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_changes(triple(["new"])))
+    load = WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_changes(triple(["new"])))
     create_branch_with_write(location, "new", base, load, aging.environment)
     fork = read_snapshot(location, "new").tables[PERSON].pin.branch
     assert fork is not None

@@ -13,7 +13,7 @@ from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -67,7 +67,7 @@ def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
         write(
             location,
             branch,
-            WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_wait),
+            WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage_and_wait),
             aging.environment,
         )
         is not None

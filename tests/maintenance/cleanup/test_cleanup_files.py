@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
@@ -137,4 +137,4 @@ def _overwrite(location: Location) -> None:
         staged = stage_overwrite(target.dataset, rows_table(target, [("only", 1)]))
         return area.finish((area.transaction_effect(target, staged, 1),), frozenset(), {})
 
-    write(location, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage))
+    write(location, MAIN, WriteRequest(kind=WriteOperation.LOAD, actor="tester", stage=stage))

@@ -25,7 +25,7 @@ from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.layout import RECOVERY
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
-from omnigraph.graph.manifest.records import TombstoneRecord
+from omnigraph.graph.manifest.records import TombstoneRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -115,7 +115,7 @@ class Cleanups(RuleBasedStateMachine):
         target = PublishTarget(self.aging.location, record.name, record.id, record.lance_branch)
         draft = CommitDraft(
             id=CommitId(new_ulid()),
-            operation="schema",
+            operation=WriteOperation.SCHEMA_APPLY,
             operation_id=OperationId(new_ulid()),
             actor="tester",
             created_us=0,

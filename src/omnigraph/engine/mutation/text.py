@@ -22,9 +22,8 @@ from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.prepare import QuerySource
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.lineage import require_full_id
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.query.checks.run import check_query
@@ -99,7 +98,7 @@ def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> Mutati
     """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
     if_commit = None if options.if_commit is None else require_full_id(options.if_commit)
     writer = MutationWriter(prepare=prepare, if_commit=if_commit, limits=options.limits)
-    request = WriteRequest(kind=WriterKind.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage)
+    request = WriteRequest(kind=WriteOperation.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage)
     published = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
     commit = None if published is None else published.publication.commit

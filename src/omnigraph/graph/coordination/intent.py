@@ -20,7 +20,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.coordination.lease import is_epoch_over
 from omnigraph.graph.manifest.layout import RECOVERY, TABLE_PATH, intent_path
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, WriteOperation
 from omnigraph.storage.lance.transactions import Operation
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -31,22 +31,12 @@ INTENT_VERSIONS_READ: Final = frozenset({1, INTENT_VERSION})
 """
 
 
-class WriterKind(StrEnum):
-    """The kind of a write. The value is the `kind` of an intent and the operation of a commit."""
+OPERATIONS_OF_INTENTS: Final = frozenset(WriteOperation) - {WriteOperation.INIT, WriteOperation.RECOVERY}
+"""The operations that write an intent."""
 
-    LOAD = "load"
-    MUTATE = "mutate"
-    MERGE = "merge"
-    REVERT = "revert"
-    SCHEMA_APPLY = "schema_apply"
-    OPTIMIZE = "optimize"
-    ENSURE_INDICES = "ensure_indices"
-    REPAIR = "repair"
-
-
-MULTI_COMMIT_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
-    WriterKind.OPTIMIZE: frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX}),
-    WriterKind.ENSURE_INDICES: frozenset({Operation.CREATE_INDEX}),
+MULTI_COMMIT_OPERATIONS: Final[dict[WriteOperation, frozenset[Operation]]] = {
+    WriteOperation.OPTIMIZE: frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX}),
+    WriteOperation.ENSURE_INDICES: frozenset({Operation.CREATE_INDEX}),
 }
 """The operations that Lance may commit by itself, without our properties, for writers that cannot stage all commits."""
 
@@ -156,12 +146,12 @@ def _check_intent(intent: Intent, path: str) -> str | None:
         return f"expected version {INTENT_VERSION}, got {intent.v}"
     if path != intent_path(intent.op_id):
         return f"it is the intent of another operation, {intent.op_id}"
-    if intent.kind not in set(WriterKind):
+    if intent.kind not in OPERATIONS_OF_INTENTS:
         return f"unknown kind '{intent.kind}'"
     for table in intent.tables:
         if not TABLE_PATH.fullmatch(table.path):
             return f"invalid table path '{table.path}'"
-        if table.uuid is None and WriterKind(intent.kind) not in MULTI_COMMIT_OPERATIONS:
+        if table.uuid is None and WriteOperation(intent.kind) not in MULTI_COMMIT_OPERATIONS:
             return f"an intent of kind '{intent.kind}' must have a transaction"
     return None
 
@@ -198,6 +188,11 @@ class PendingIntent(DisplayedRow):
     """The intent; None if it cannot be read."""
     problem: str = ""
     """Why the intent or its lease cannot be read; else empty."""
+
+    @property
+    def operation(self) -> WriteOperation | None:
+        """What the write does; None if its intent cannot be read."""
+        return None if self.intent is None else WriteOperation(self.intent.kind)
 
     def summary(self) -> Mapping[str, object]:
         intent = self.intent

@@ -31,6 +31,7 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
+    WriteOperation,
     tombstone_object_id,
 )
 
@@ -86,7 +87,7 @@ class _Commit(
     branch: str
     branch_id: str
     actor: str
-    operation: str
+    operation: WriteOperation
     operation_id: str
     created_us: int
     manifest_hint: Pin
@@ -105,8 +106,8 @@ class _Branch(msgspec.Struct, frozen=True, rename={"id": "branch_id"}):
     created_us: int
 
 
-class _Recovery(msgspec.Struct, frozen=True):
-    kind: str
+class _Recovery(msgspec.Struct, frozen=True, rename={"operation": "kind"}):
+    operation: WriteOperation
     actor: str
     action: str
     recovered_us: int

@@ -34,6 +34,7 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
+    WriteOperation,
 )
 from omnigraph.graph.manifest.requirements import Requirement, require_all
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -53,7 +54,7 @@ class CommitDraft:
     """A commit before it is published; its parent, hint and moves come from the manifest that it replaces."""
 
     id: CommitId
-    operation: str
+    operation: WriteOperation
     operation_id: OperationId
     actor: str
     created_us: int

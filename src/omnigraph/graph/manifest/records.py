@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NewType
@@ -33,6 +34,32 @@ OLDER_VERSION_HINT: Final = hint(
 )
 NO_EXTRA: Final[Mapping[str, Json]] = MappingProxyType({})
 """The default of every mapping of unknown keys. It is read-only, so all records share it."""
+
+
+class WriteOperation(StrEnum):
+    """What a write does. The value is the operation of a commit, and the `kind` of an intent and of a recovery.
+
+    A release that adds an operation writes a value that this one does not have: it is a member without a name here.
+    """
+
+    INIT = "init"
+    LOAD = "load"
+    MUTATE = "mutate"
+    MERGE = "merge"
+    REVERT = "revert"
+    SCHEMA_APPLY = "schema_apply"
+    OPTIMIZE = "optimize"
+    ENSURE_INDICES = "ensure_indices"
+    REPAIR = "repair"
+    RECOVERY = "recovery"
+
+    @classmethod
+    def _missing_(cls, value: object) -> WriteOperation | None:
+        if not isinstance(value, str):
+            return None
+        operation = str.__new__(cls, value)
+        operation._name_ = operation._value_ = value
+        return operation
 
 
 def table_id(type_id: TypeId, incarnation: Incarnation) -> TableId:
@@ -158,8 +185,8 @@ class CommitRecord(DisplayedRow):
     """The id of that branch. Another branch may get its name later."""
     actor: str
     """Who made it."""
-    operation: str
-    """`init`, `load`, `mutate`, `merge`, `revert`, `schema_apply`, `optimize`, `ensure_indices` or `repair`."""
+    operation: WriteOperation
+    """What made it."""
     operation_id: OperationId
     """The id of the write that made it."""
     created_us: int
@@ -184,7 +211,7 @@ class CommitRecord(DisplayedRow):
     def summary(self) -> Mapping[str, object]:
         return {
             "id": self.id,
-            "operation": self.operation,
+            "operation": self.operation.value,
             "branch": self.branch,
             "actor": self.actor,
             "created_at": self.created_at.isoformat(timespec="seconds"),
@@ -236,8 +263,8 @@ class RecoveryRecord(DisplayedRow):
 
     operation_id: OperationId
     """The id of that write."""
-    kind: str
-    """The kind of the write: `load`, `mutate`, …; `recovery` if a recovery itself was interrupted."""
+    operation: WriteOperation
+    """What the write did; `recovery` if a recovery itself was interrupted."""
     actor: str
     """Who wrote."""
     action: str
@@ -256,7 +283,7 @@ class RecoveryRecord(DisplayedRow):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "operation": self.kind,
+            "operation": self.operation.value,
             "actor": self.actor,
             "action": self.action,
             "recovered_at": self.recovered_at.isoformat(timespec="seconds"),

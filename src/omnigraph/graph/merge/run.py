@@ -17,10 +17,9 @@ from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.lineage import Lineage, make_lineage
 from omnigraph.graph.manifest.publish import ManifestChange
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, missing_commit, read_record_snapshot, read_snapshot
 from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
@@ -140,7 +139,7 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         )
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
-    return _MergeRun(request=request, kind=WriterKind.MERGE, prepare=prepare).run(root, theirs.head, environment)
+    return _MergeRun(request=request, kind=WriteOperation.MERGE, prepare=prepare).run(root, theirs.head, environment)
 
 
 def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvironment | None = None) -> MergeResult:
@@ -155,7 +154,7 @@ def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvir
         schema = keep_schema(ours, undone, before, base)
         return _Prepared(GraphSides(schema=schema, theirs=tables, base=base, ours_is_base=record.id == ours.head))
 
-    return _MergeRun(request=request, kind=WriterKind.REVERT, prepare=prepare).run(root, reverted, environment)
+    return _MergeRun(request=request, kind=WriteOperation.REVERT, prepare=prepare).run(root, reverted, environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class _MergeRun:
     """One merge or revert in progress. `prepare` returns None if the target has everything already."""
 
     request: MergeRequest
-    kind: WriterKind
+    kind: WriteOperation
     prepare: Callable[[Snapshot], _Prepared | None]
     prepared: _Prepared | None = None
     plan: MergePlan = field(default_factory=MergePlan)
@@ -211,7 +210,7 @@ class _MergeRun:
             return MergeOutcome.CONFLICTS
         if self.prepared is None or self._is_idle(self.prepared):
             return MergeOutcome.ALREADY_UP_TO_DATE
-        is_forward = self.kind is WriterKind.MERGE and self.prepared.sides.ours_is_base
+        is_forward = self.kind is WriteOperation.MERGE and self.prepared.sides.ours_is_base
         return MergeOutcome.FAST_FORWARD if is_forward else MergeOutcome.MERGED
 
     def _is_idle(self, prepared: _Prepared) -> bool:
@@ -244,7 +243,7 @@ class _MergeRun:
         self._plan(area.snapshot)
         prepared, plan, request = self.prepared, self.plan, self.request
         if plan.conflicts:
-            is_merge = self.kind is WriterKind.MERGE
+            is_merge = self.kind is WriteOperation.MERGE
             operation = f"merging {request.source} into {request.target}" if is_merge else f"reverting {request.source}"
             raise MergeConflictError(operation, plan.conflicts)
         if prepared is None or self._is_idle(prepared):

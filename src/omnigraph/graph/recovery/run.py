@@ -20,7 +20,6 @@ from omnigraph.graph.coordination.intent import (
     MULTI_COMMIT_OPERATIONS,
     Intent,
     IntentTable,
-    WriterKind,
     delete_intent,
     is_pending,
     read_intents,
@@ -29,7 +28,7 @@ from omnigraph.graph.coordination.intent import (
 from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.reader import Manifest, ManifestState
-from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TableRecord
+from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.recovery.decide import Moved, RecoveryAction, TableFinding, decide_recovery
 from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
@@ -248,7 +247,7 @@ class _IntentRecovery:
             moved = Moved.NEXT if version == table.base + table.lead + 1 else Moved.ELSEWHERE
             is_undone = history.has_restore_by(operation, above=version)
             return version, TableFinding(moved=moved, preserving=table.preserving, rollback_begun=is_undone)
-        allowed = MULTI_COMMIT_OPERATIONS[WriterKind(self.intent.kind)]
+        allowed = MULTI_COMMIT_OPERATIONS[WriteOperation(self.intent.kind)]
         version = history.last_version_by(allowed, operation)
         if version is None:
             return None, not_moved
@@ -294,7 +293,7 @@ class _IntentRecovery:
         results: dict[str, str] = {table.table.id: table.describe(action) for table in tables}
         audit = RecoveryRecord(
             operation_id=intent.op_id,
-            kind=intent.kind,
+            operation=WriteOperation(intent.kind),
             actor=intent.actor,
             action=action.value,
             recovered_us=now,
@@ -306,7 +305,11 @@ class _IntentRecovery:
         elif records:
             commit, operation = CommitId(new_ulid()), intent.op_id
             draft = CommitDraft(
-                id=commit, operation="recovery", operation_id=operation, actor=RECOVERY_ACTOR, created_us=now
+                id=commit,
+                operation=WriteOperation.RECOVERY,
+                operation_id=operation,
+                actor=RECOVERY_ACTOR,
+                created_us=now,
             )
             change = ManifestChange(commit=draft, tables=records, recovery=audit)
         else:
@@ -370,7 +373,7 @@ def _new_table_record(table: IntentTable) -> TableRecord:
 def _draft_of(intent: Intent) -> CommitDraft:
     return CommitDraft(
         id=intent.commit_id,
-        operation=intent.kind,
+        operation=WriteOperation(intent.kind),
         operation_id=intent.op_id,
         actor=intent.actor,
         created_us=intent.created_us,
@@ -388,7 +391,7 @@ def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
     results: dict[str, str] = {table.id: "discarded" for table in intent.tables}
     record = RecoveryRecord(
         operation_id=intent.op_id,
-        kind=intent.kind,
+        operation=WriteOperation(intent.kind),
         actor=intent.actor,
         action=action.value,
         recovered_us=now,

@@ -22,7 +22,7 @@ from omnigraph.graph.coordination.intent import read_intents
 from omnigraph.graph.manifest.encoding import decode_schema
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import Pin, RecoveryRecord, SchemaRecord, TableRecord, pin_text
+from omnigraph.graph.manifest.records import Pin, RecoveryRecord, SchemaRecord, TableRecord, WriteOperation, pin_text
 from omnigraph.graph.manifest.requirements import ReadSetConflictError, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, is_moved, open_table
 from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
@@ -183,10 +183,12 @@ def restore_head(target: PublishTarget, table: TableRecord, dataset: Dataset, pu
         raise drift(table, restored.version)
     now = publisher.clock.now_us()
     record = replace(table, pin=Pin(restored.branch, restored.version))
-    draft = CommitDraft(id=commit, operation="recovery", operation_id=operation, actor=RECOVERY_ACTOR, created_us=now)
+    draft = CommitDraft(
+        id=commit, operation=WriteOperation.RECOVERY, operation_id=operation, actor=RECOVERY_ACTOR, created_us=now
+    )
     audit = RecoveryRecord(
         operation_id=operation,
-        kind="recovery",
+        operation=WriteOperation.RECOVERY,
         actor=RECOVERY_ACTOR,
         action="healed",
         recovered_us=now,

@@ -18,11 +18,11 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.group import share_lease
-from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
+from omnigraph.graph.coordination.intent import delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.newest import note_table
 from omnigraph.graph.manifest.publish import CommitDraft, Publication, Publisher, PublishTarget, publish, target_of
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
@@ -73,7 +73,7 @@ class WriteRequest:
     not written again.
     """
 
-    kind: WriterKind
+    kind: WriteOperation
     actor: str
     stage: Callable[[StagingArea], StagedWrite | None]
     restage: Restage | None = None

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import OperationId
-from omnigraph.graph.coordination.intent import MULTI_COMMIT_OPERATIONS, WriterKind
+from omnigraph.graph.coordination.intent import MULTI_COMMIT_OPERATIONS
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.states import MultiCommitEffect, MultiCommitRun
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_staged, displaced_commit
@@ -78,7 +79,7 @@ def make_maintenance_run(maintenance: TableMaintenance, properties: Mapping[str,
 
 
 def require_only_own_commits(
-    effect: MultiCommitEffect, kind: WriterKind, operation: OperationId, committed: Dataset
+    effect: MultiCommitEffect, kind: WriteOperation, operation: OperationId, committed: Dataset
 ) -> None:
     """Raise if a version above the base is neither ours nor an operation that this kind of writer may run."""
     history = read_history(committed, effect.base.version)

@@ -17,9 +17,8 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.publish import ManifestChange
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import Snapshot, open_own_table
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.write.multi_commit import TableMaintenance, make_maintenance_run
@@ -86,7 +85,7 @@ class StagingArea:
     """
 
     snapshot: Snapshot
-    kind: WriterKind
+    kind: WriteOperation
     actor: str
     clock: Clock
     began: float

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, WriterKind
+from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable
 from omnigraph.graph.manifest.publish import ManifestChange, Publication, PublishTarget, encode_rows
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.lance.dataset import Dataset
@@ -98,7 +98,7 @@ class StagedWrite:
     that it merges as `merged_parent`, and the pins of its tables.
     """
 
-    kind: WriterKind
+    kind: WriteOperation
     operation: OperationId
     commit: CommitId
     actor: str

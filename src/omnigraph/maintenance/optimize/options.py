@@ -16,8 +16,7 @@ from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteBounds
@@ -176,7 +175,7 @@ class OptimizeOptions:
         """Return the request of a run without the skipped tables."""
         return MaintenanceRequest(
             types=self.tables,
-            kind=WriterKind.OPTIMIZE,
+            kind=WriteOperation.OPTIMIZE,
             actor=OPTIMIZE_ACTOR,
             rewrite=RewriteBounds(rows=min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS)),
             tasks_max=self.tasks_max,

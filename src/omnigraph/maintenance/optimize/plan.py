@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import WriteOperation
 from omnigraph.maintenance.optimize.index_plan import plan_indexes
 from omnigraph.maintenance.optimize.rewrite import Groups, RewriteBounds, plan_groups
 from omnigraph.maintenance.optimize.tables import TableView
@@ -32,7 +32,7 @@ class MaintenanceRequest:
     """
 
     types: frozenset[str] | None = None
-    kind: WriterKind = WriterKind.ENSURE_INDICES
+    kind: WriteOperation = WriteOperation.ENSURE_INDICES
     actor: str = INDEX_ACTOR
     rewrite: RewriteBounds | None = None
     rows_per_index_task: int = limits.INDEX_ROWS_PER_TASK

@@ -21,8 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord
+from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.scratch import Scratch, open_scratch
@@ -158,7 +157,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
         restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         write_request = WriteRequest(
-            kind=WriterKind.LOAD, actor=request.actor, stage=loading.stage, restage=restage, stream=request.stream
+            kind=WriteOperation.LOAD, actor=request.actor, stage=loading.stage, restage=restage, stream=request.stream
         )
         if request.base is None:
             published = write(root, request.branch, write_request)
