@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branch_list import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent, PendingState
-    from omnigraph.graph.diff import ChangeKind, EntityChange
+    from omnigraph.graph.diff import ChangeKind, EntityChange, EntityChanges
     from omnigraph.graph.feed import ChangeFeed, CommitChanges, SchemaStep
     from omnigraph.graph.manifest.records import (
         BranchParent,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StreamBatch,
         TableMove,
         TableRecord,
+        WriteOperation,
     )
     from omnigraph.graph.manifest.snapshot import Snapshot
     from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, EntityStates, Side
@@ -76,6 +77,7 @@ __all__ = [
     "Cost",
     "Degraded",
     "EntityChange",
+    "EntityChanges",
     "EntityCounts",
     "EntityName",
     "EntityStates",
@@ -133,6 +135,7 @@ __all__ = [
     "Unsupported",
     "Violation",
     "ViolationReport",
+    "WriteOperation",
 ]
 
 _NAMES_BY_MODULE: Final = {
@@ -145,10 +148,10 @@ _NAMES_BY_MODULE: Final = {
     "engine.prepare": "ExplainResult",
     "graph.branch_list": "BranchStatus",
     "graph.coordination.intent": "PendingIntent PendingState",
-    "graph.diff": "ChangeKind EntityChange",
+    "graph.diff": "ChangeKind EntityChange EntityChanges",
     "graph.feed": "ChangeFeed CommitChanges SchemaStep",
     "graph.manifest.records": "BranchParent BranchRecord CommitRecord Pin RecoveryRecord SchemaRecord StreamBatch "
-    "TableMove TableRecord",
+    "TableMove TableRecord WriteOperation",
     "graph.manifest.snapshot": "Snapshot",
     "graph.merge.conflicts": "Conflict ConflictKind EntityName EntityStates Side",
     "graph.merge.run": "MergeOutcome MergeResult TableCounts",

@@ -21,7 +21,7 @@ GRAPH = """
     actor apply_schema branch build_indexes changes checkout cleanup close create_branch delete_branch diff doctor
     explain export get_commit index_status list_branches load location log maintain merge mutate optimize pending_writes
     plan_schema prepare query read_only recoveries repair require_writable revert schema snapshot spark summary
-    table types uri
+    table to_networkx types uri
 """
 RESULT = """
     batches columns row scalar schema source stream to_arrow to_json to_pandas to_polars to_pylist
@@ -30,6 +30,7 @@ RESULT = """
 
 def test_names_of_the_package() -> None:
     assert dir(og) == sorted(og.__all__)
+    assert dir(og.maintenance) == sorted(og.maintenance.__all__)
     errors = [name for name in dir(og) if name.endswith("Error")]
     assert [name for name in dir(og) if name not in errors] == [
         "EmbeddingProvider", "Graph", "QueryLimits", "__version__", "init", "lint", "maintenance", "open", "spark",
@@ -78,7 +79,7 @@ def test_everything_that_calls_return_has_short_representations() -> None:
     for kind in ours:
         assert "_repr_html_" in dir(kind), kind
         assert issubclass(kind, Displayed) or kind is types.Result
-    assert {kind.__name__ for kind in returned - ours} == {"LanceDataset", "NoneType", "str"}
+    assert {kind.__name__ for kind in returned - ours} == {"Any", "LanceDataset", "NoneType", "str"}
 
 
 def _public_calls() -> list[Any]:
@@ -95,7 +96,7 @@ def _return_type(call: Any) -> Any:
     """Return the annotation of a result, which names types that modules import only for type checkers."""
     names = {name: getattr(types, name) for name in types.__all__}
     text = inspect.signature(call).return_annotation
-    return eval(text, {"Iterator": Iterator, "LanceDataset": LanceDataset, "Graph": og.Graph, **names})
+    return eval(text, {"Any": Any, "LanceDataset": LanceDataset, "Graph": og.Graph, **names})
 
 
 def _classes(annotation: Any) -> Iterator[type]:
@@ -124,7 +125,7 @@ def test_representations(tmp_path: Path) -> None:
     plan = graph.plan_schema("node P { k: String @key  age: I32? } node Q { k: String @key }")
     feed = graph.changes()
     rows = [graph.log()[0], *graph.list_branches(), *graph.doctor(), *graph.index_status(), *graph.diff("HEAD")]
-    assert {len(repr(row).splitlines()) for row in (*rows, next(feed.commits))} == {1}
+    assert {len(repr(row).splitlines()) for row in (*rows, feed[0])} == {1}
     values: tuple[Any, ...] = (
         graph,
         graph.snapshot(),

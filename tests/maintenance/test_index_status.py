@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pytest
@@ -39,11 +40,11 @@ def graph(local_location: Location) -> Graph:
     return Graph(local_location)
 
 
-def _states(rows: list[IndexCoverage]) -> Counter[IndexState]:
+def _states(rows: Iterable[IndexCoverage]) -> Counter[IndexState]:
     return Counter(row.state for row in rows)
 
 
-def _by_design(rows: list[IndexCoverage]) -> dict[tuple[str, str], str]:
+def _by_design(rows: Iterable[IndexCoverage]) -> dict[tuple[str, str], str]:
     return {(row.table_key, row.column): row.reason for row in rows if not row.declared}
 
 

@@ -5,6 +5,7 @@ A string where a list of names is expected, a time without an offset and a limit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from os import PathLike
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import QuerySource
     from omnigraph.schema.catalog import Catalog
 
+_BEGINS_WITH_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+"""Text that begins so is a time: the id of a commit has no hyphen."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -128,6 +131,8 @@ def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:
             return SnapshotSelector()
         case bool():
             raise _invalid("as_of", f"expected a commit, a version or a time, got {as_of}", "'HEAD'")
+        case str() if _BEGINS_WITH_DATE.match(as_of):
+            return SnapshotSelector(time_us=parse_timestamp(as_of))
         case str():
             return SnapshotSelector(commit=as_of)
         case int():

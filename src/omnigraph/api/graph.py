@@ -8,12 +8,12 @@ need them, so that a command that only reads starts twice as fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.api.arguments import (
     build_schema,
@@ -30,7 +30,7 @@ from omnigraph.api.arguments import (
     source_name,
 )
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import ConflictError, UsageError
 from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.lineage import make_lineage, require_full_id
 from omnigraph.graph.manifest.reader import open_manifest
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branch_list import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.diff import EntityChanges
     from omnigraph.graph.feed import ChangeFeed
     from omnigraph.graph.merge.run import MergeResult
     from omnigraph.graph.schema_plan import SchemaPlan
@@ -230,7 +230,8 @@ class Graph(Displayed):
 
         Args:
             as_of: A commit, a manifest version, a time (the state that was current then) or a snapshot. Default: the
-                newest state.
+                newest state. A time is a `datetime` with an offset or text: `"2026-05-31T12:00:00Z"`, or
+                `"2026-05-31"`, which is the beginning of that day in UTC.
 
         Example:
             >>> snapshot = graph.snapshot()
@@ -346,11 +347,41 @@ class Graph(Displayed):
             >>> graph.table("Person").count_rows()
             2
         """
-        from omnigraph.maintenance.optimize.tables import requested_types
+        snapshot = self.snapshot(as_of)
+        entity = snapshot.schema.catalog.require_type(type)
+        return open_table(self.location, snapshot.tables[entity.alias]).native
+
+    def to_networkx(
+        self,
+        selection: str | Iterable[str] | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        as_of: str | int | datetime | Snapshot | None = None,
+        limits: QueryLimits | None = None,
+    ) -> Any:
+        """Return nodes and edges as a `networkx.MultiDiGraph` in memory. NetworkX is not installed with Omnigraph.
+
+        A node, and the key of an edge, is `(type, id)`. The attributes are the properties that are not null, without
+        blobs and vectors. An endpoint that is not selected has no attributes.
+
+        Args:
+            selection: Text with one query that returns nodes and edges, as in `return { $a, $e, $b }`; or types by name
+                or alias. Default: all types.
+            params: The values of the parameters of the query.
+            as_of: The state to read, as for `snapshot`.
+            limits: How much memory and time each query may use.
+
+        Example:
+            >>> people = graph.to_networkx(["Person", "Knows"])
+            >>> people.nodes["Person", "ada"], people.number_of_edges()
+            ({'slug': 'ada', 'age': 36}, 1)
+        """
+        from omnigraph.api.networkx_graph import make_networkx_graph
 
         snapshot = self.snapshot(as_of)
-        (entity,) = requested_types(snapshot, frozenset((type,)))
-        return open_table(self.location, snapshot.tables[entity.alias]).native
+        return make_networkx_graph(
+            snapshot, selection, params, lambda text, values: self.query(text, values, as_of=snapshot, limits=limits)
+        )
 
     def export(
         self,
@@ -552,12 +583,15 @@ class Graph(Displayed):
         read_snapshot(self.location, branch)
         return replace(self, branch=branch)
 
-    def create_branch(self, name: str, *, from_: str | None = None, actor: str | None = None) -> Graph:
+    def create_branch(
+        self, name: str, *, from_: str | None = None, exist_ok: bool = False, actor: str | None = None
+    ) -> Graph:
         """Create a branch and return the graph on it. Nothing is copied.
 
         Args:
             name: The new branch.
             from_: The branch or commit to start from. Default: the branch of the graph.
+            exist_ok: Return the graph on the branch, unchanged, if the branch exists.
             actor: Who creates it. Default: the actor of the graph.
 
         Example:
@@ -570,7 +604,11 @@ class Graph(Displayed):
         from omnigraph.graph.manifest.refs import read_reference
 
         creator = choose_actor(actor, self.actor)
-        create_branch(self.location, name, creator, read_reference(self.location, from_ or self.branch))
+        try:
+            create_branch(self.location, name, creator, read_reference(self.location, from_ or self.branch))
+        except ConflictError as error:
+            if not exist_ok or error.code != "branch_exists":
+                raise
         return replace(self, branch=name)
 
     def list_branches(self) -> tuple[BranchStatus, ...]:
@@ -673,20 +711,20 @@ class Graph(Displayed):
             MergeRequest(source=commit_id, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
         )
 
-    def log(self, limit: int | None = 50) -> list[CommitRecord]:
+    def log(self, limit: int | None = 50) -> tuple[CommitRecord, ...]:
         """Return the commits of the branch, newest first.
 
         Args:
             limit: How many at most; None: all.
 
         Example:
-            >>> [commit.operation for commit in graph.log()]
+            >>> [commit.operation.value for commit in graph.log()]
             ['mutate', 'init']
         """
         if limit is not None:
             require_positive("limit", limit)
         snapshot = read_snapshot(self.location, self.branch)
-        return list(islice(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history(), limit))
+        return tuple(islice(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history(), limit))
 
     def get_commit(self, commit: str) -> CommitRecord:
         """Return a commit of the branch, by its id, a unique beginning or end of it, or `HEAD`.
@@ -697,8 +735,8 @@ class Graph(Displayed):
         """
         return find_named_commit(read_snapshot(self.location, self.branch), commit)
 
-    def diff(self, left: str, right: str | None = None) -> Iterator[EntityChange]:
-        """Yield the changes from one branch or commit to another; with one commit, what it changed.
+    def diff(self, left: str, right: str | None = None) -> EntityChanges:
+        """Return the changes from one branch or commit to another; with one commit, what it changed.
 
         Args:
             left: A branch or commit. Without `right`, a commit of the branch, compared with its first parent.
@@ -724,7 +762,7 @@ class Graph(Displayed):
 
         Example:
             >>> feed = graph.changes()
-            >>> [commit.commit.operation for commit in feed.commits], feed.has_more
+            >>> [changes.commit.operation.value for changes in feed], feed.has_more
             (['init', 'mutate'], False)
         """
         require_positive("limit", limit)
@@ -809,7 +847,7 @@ class Graph(Displayed):
         result = ensure_indices(self.location, self.branch, tasks, request)
         return replace(result, runner=tasks.description)
 
-    def index_status(self) -> list[IndexCoverage]:
+    def index_status(self) -> tuple[IndexCoverage, ...]:
         """Return how well the declared indexes cover the tables of the branch, and which columns have no index.
 
         Example:
@@ -818,7 +856,7 @@ class Graph(Displayed):
         """
         from omnigraph.maintenance.index_status import index_status
 
-        return index_status(self, self.branch)
+        return tuple(index_status(self, self.branch))
 
     def repair(
         self, *, unverified: Literal["skip", "publish", "discard"] = "skip", dry_run: bool = True
@@ -924,7 +962,7 @@ class Graph(Displayed):
         options = MaintainOptions(read_names("branches", branches), max_tasks, policy if cleanup else None)
         return maintain(self, options, self._runner(runner, progress))
 
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
+    def doctor(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check the graph and this machine, and return findings with the command that fixes each.
 
         Args:
@@ -936,7 +974,7 @@ class Graph(Displayed):
         """
         from omnigraph.maintenance.doctor.run import check_graph
 
-        return check_graph(self, deep=deep)
+        return tuple(check_graph(self, deep=deep))
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """Return the finished recoveries of the branch, newest first.

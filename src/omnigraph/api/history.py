@@ -5,9 +5,10 @@ In: the location of a graph. Out: frozen values, which `wire` maps to JSON. Noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit,
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
-    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.diff import EntityChanges
 
 TableNames = Mapping[TableId, str]
 """The alias of each table that still has one, such as `node:Person`."""
@@ -51,8 +52,7 @@ class StateDiff:
 
     before: CommitId
     after: CommitId
-    changes: Iterator[EntityChange]
-    """The changes. They can be iterated once."""
+    changes: EntityChanges
 
 
 def read_history(location: Location, branch: str, limit: int) -> CommitHistory:
@@ -98,10 +98,11 @@ def read_log_names(location: Location, log: GraphLog, limit: int) -> Mapping[Com
 
 def read_diff(location: Location, left: str, right: str) -> StateDiff:
     """Return the changes that lead from one branch or commit to another."""
-    from omnigraph.graph.diff import diff_snapshots
+    from omnigraph.graph.diff import EntityChanges, diff_snapshots
 
     before, after = read_reference(location, left), read_reference(location, right)
-    return StateDiff(before=before.head, after=after.head, changes=diff_snapshots(before, after))
+    changes = EntityChanges(partial(diff_snapshots, before, after))
+    return StateDiff(before=before.head, after=after.head, changes=changes)
 
 
 def _history(newest: Snapshot, commits: tuple[CommitRecord, ...]) -> CommitHistory:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -111,7 +111,7 @@ def filter_text(chosen: ChangeFilter) -> str:
 
 
 def select_changes(
-    changes: Iterator[EntityChange], chosen: ChangeFilter, *, wide_as_text: bool = False
+    changes: Iterable[EntityChange], chosen: ChangeFilter, *, wide_as_text: bool = False
 ) -> Iterator[EntityChangeOutput]:
     """Yield the changes that pass the filter. A type is named with or without its kind."""
     types = None if chosen.type is None else {name.rpartition(":")[2] for name in chosen.type}

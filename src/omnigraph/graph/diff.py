@@ -12,16 +12,17 @@ was dropped with its values raises an error. Nothing here writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from omnigraph.base.display import DisplayedRow
+from omnigraph.base.display import LINES_MAX, Displayed, DisplayedRow, html_table, shorten
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.graph.manifest.records import TableId, TableRecord
@@ -33,6 +34,8 @@ from omnigraph.schema.property_types import EnumType, is_wide
 from omnigraph.storage.lance.dataset import Dataset, Texts
 from omnigraph.storage.lance.read import read_all_ids
 from omnigraph.storage.location import Location
+
+_HTML_CHANGES_MAX: Final = 20
 
 
 class SchemaDiffError(RefusedError):
@@ -71,6 +74,26 @@ class EntityChange(DisplayedRow):
     def summary(self) -> Mapping[str, object]:
         states = {"before": self.before or "", "after": self.after or ""}
         return {"table": self.table, "id": self.id, "kind": self.kind.value, **states}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EntityChanges(Displayed):
+    """Changes of nodes and edges, read while they are iterated. Each iteration reads them again."""
+
+    read: Callable[[], Iterator[EntityChange]]
+    """Returns the changes from the first one on."""
+
+    def __iter__(self) -> Iterator[EntityChange]:
+        return self.read()
+
+    def __repr__(self) -> str:
+        first = list(islice(self, LINES_MAX - 1))
+        lines = [f"  {shorten(change)}" for change in first[: LINES_MAX - 2]]
+        return "\n".join([type(self).__name__, *lines, *(["  …"] if len(first) > len(lines) else [])])
+
+    def _repr_html_(self) -> str:
+        rows = [tuple(change.summary().values()) for change in islice(self, _HTML_CHANGES_MAX)]
+        return html_table("first changes", ("table", "id", "kind", "before", "after"), rows)
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[EntityChange]:

@@ -9,14 +9,15 @@ deleted, or a property was dropped with its values: the caller then needs a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from omnigraph.base.display import Displayed, DisplayedRow
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.diff import EntityChange, SchemaDiffError, diff_snapshots, require_no_lost_values
+from omnigraph.graph.diff import EntityChange, EntityChanges, SchemaDiffError, diff_snapshots, require_no_lost_values
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.records import CommitRecord, TableId, table_id
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_record_snapshot, read_snapshot
@@ -53,26 +54,37 @@ class CommitChanges(DisplayedRow):
     """Its schema steps, to apply before its row changes, in an order in which they can be applied."""
     table_names: Mapping[TableId, str]
     """The alias of each table by its id, including dropped types; the new alias if the commit renamed the type."""
-    changes: Iterator[EntityChange]
-    """What it did to nodes and edges, under the new names of types and properties. It can be iterated once."""
+    changes: EntityChanges
+    """What it did to nodes and edges, under the new names of types and properties."""
 
     def summary(self) -> Mapping[str, object]:
         return {**self.commit.summary(), "schema_steps": len(self.schema_steps)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChangeFeed(Displayed):
-    """One page of the commits of a branch after a cursor."""
+class ChangeFeed(Displayed, Sequence[CommitChanges]):
+    """One page of the commits of a branch after a cursor: a sequence of `commits`."""
 
-    commits: Iterator[CommitChanges]
-    """The commits, oldest first. They can be iterated once."""
+    commits: tuple[CommitChanges, ...]
+    """The commits, oldest first."""
     cursor: str
     """The cursor to pass to the next call, after all of these commits were read."""
     has_more: bool
     """Whether there are more commits."""
 
     def summary(self) -> Mapping[str, object]:
-        return {"cursor": self.cursor, "has more": self.has_more}
+        commits: dict[str, object] = {change.commit.id: change.commit.operation.value for change in self.commits}
+        return {"cursor": self.cursor, "has more": self.has_more, **commits}
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    @overload
+    def __getitem__(self, index: int) -> CommitChanges: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[CommitChanges]: ...
+    def __getitem__(self, index: int | slice) -> CommitChanges | Sequence[CommitChanges]:
+        return self.commits[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +102,10 @@ class _CommitStates:
     def describe(self) -> CommitChanges:
         states = (self.after,) if self.before is None else (self.before, self.after)
         table_names = {table.id: alias for state in states for alias, table in state.tables.items()}
-        return CommitChanges(self.commit, self._schema_steps(), table_names, self.changes())
+        return CommitChanges(self.commit, self._schema_steps(), table_names, EntityChanges(self.changes))
 
     def _schema_steps(self) -> tuple[SchemaStep, ...]:
-        if self.before is None:
+        if self.before is None or self.before.schema == self.after.schema:
             return ()
         old, new = self.before.schema, self.after.schema
         steps = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
@@ -138,10 +150,10 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
     later = history[position + 1 :]
     readable = tuple(_readable_commits(newest, history[position] if position >= 0 else None, later[:limit]))
     next_cursor = readable[-1].commit.id if readable else cursor_id or newest.head
-    return ChangeFeed(map(_CommitStates.describe, readable), next_cursor, len(later) > len(readable))
+    return ChangeFeed(tuple(map(_CommitStates.describe, readable)), next_cursor, len(later) > len(readable))
 
 
-def read_commit_diff(root: Location, branch: str, name: str) -> Iterator[EntityChange]:
+def read_commit_diff(root: Location, branch: str, name: str) -> EntityChanges:
     """Return what a commit of a branch changed compared with its first parent; raise if it is the first commit."""
     newest = read_snapshot(root, branch)
     commit = find_named_commit(newest, name)
@@ -154,7 +166,7 @@ def read_commit_diff(root: Location, branch: str, name: str) -> Iterator[EntityC
         )
     parent = newest.manifest.find_commit(commit.parent)
     before = None if parent is None else _read_snapshot_of(newest, parent)
-    return _CommitStates(commit, before, _read_snapshot_of(newest, commit)).changes()
+    return EntityChanges(_CommitStates(commit, before, _read_snapshot_of(newest, commit)).changes)
 
 
 def _readable_commits(

@@ -49,3 +49,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'omnigraph.maintenance' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return list(__all__)

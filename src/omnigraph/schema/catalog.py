@@ -8,18 +8,24 @@ printed. `renamed_from` is the old name from `@rename_from`; `evolution` acts on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from omnigraph.base.display import did_you_mean
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
 from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.values import RangeBounds, Value
+
+_NAME_CHARACTERS_MAX: Final = 60
+"""How much of an unknown name is compared with the names of types."""
 
 
 class TypeKind(Enum):
@@ -239,6 +245,32 @@ class Catalog(Struct, frozen=True, kw_only=True, dict=True):
         """Return the node or edge with exactly this name."""
         edge = self.edge_named(name)
         return self.node_named(name) or (edge if edge and edge.name == name else None)
+
+    def require_type(self, name: str) -> Entity:
+        """Return the type with this name or alias, `Person` or `node:Person`; raise if there is none.
+
+        The case of the first letter of an edge does not matter.
+        """
+        kind, separator, rest = name.partition(":")
+        entity: Entity | None = None
+        if not separator or kind == TypeKind.NODE.value:
+            entity = self.node_named(rest or name)
+        if entity is None and (not separator or kind == TypeKind.EDGE.value):
+            entity = self.edge_named(rest or name)
+        if entity is None:
+            similar = did_you_mean((rest or name)[:_NAME_CHARACTERS_MAX], (entity.name for entity in self.types))
+            raise NotFoundError(
+                f"unknown type '{name}'{similar}",
+                code="type_missing",
+                hint=hint("Run {} to list the types.", action("schema show")),
+                facts={"type": name},
+            )
+        return entity
+
+    def select_types(self, names: Collection[str] | None) -> list[Entity]:
+        """Return the types with these names or aliases, in the order of the schema; all types if there are no names."""
+        chosen = {self.require_type(name).id for name in names or ()}
+        return [entity for entity in self.types if not names or entity.id in chosen]
 
     def type_with_id(self, type_id: TypeId) -> Entity | None:
         return self._by_id.get(type_id)

@@ -107,7 +107,7 @@ def test_bad_filter_is_rejected_before_any_task_starts(root: Location, where: st
 def test_unknown_names_are_reported_with_the_valid_ones(root: Location) -> None:
     with pytest.raises(UsageError, match="unknown column 'years' of Person: expected id, slug, age"):
         plan_read(ReadOptions(root=root, type="Person", columns=("id", "years")))
-    with pytest.raises(NotFoundError, match="unknown type 'Persn': expected one of Person, Company, Knows"):
+    with pytest.raises(NotFoundError, match="unknown type 'Persn': did you mean 'Person'"):
         plan_read(ReadOptions(root=root, type="Persn"))
 
 

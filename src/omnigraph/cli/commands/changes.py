@@ -67,7 +67,7 @@ class ChangesOutput:
             case _:
                 write_lines(lines)
 
-    def write_changes(self, document: msgspec.Struct, changes: Iterator[EntityChange]) -> None:
+    def write_changes(self, document: msgspec.Struct, changes: Iterable[EntityChange]) -> None:
         """Print changes. The document is complete except for its `changes`."""
         texts = map(_change_json, changes)
         lines = _document_lines(document, "changes", texts)

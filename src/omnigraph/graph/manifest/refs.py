@@ -7,6 +7,7 @@ not later, and two writers whose clocks differ can make it one commit more or le
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.storage.location import Location
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _VERSION_MAX: Final = 2**63 - 1
 
 
@@ -77,16 +79,16 @@ def read_state(
 
 
 def parse_timestamp(text: str) -> int:
-    """Return RFC 3339 text, with its offset, as microseconds since the epoch."""
+    """Return RFC 3339 text, with its offset, as microseconds since the epoch. A date is its beginning in UTC."""
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(f"{text}T00Z" if _DATE.fullmatch(text) else text)
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
         raise UsageError(
-            f"invalid time: expected RFC 3339 with an offset, got '{text}'",
+            f"invalid time: expected RFC 3339 with an offset or a date, got '{text}'",
             code="moment_malformed",
-            hint="Write it as 2024-05-31T12:00:00Z or 2024-05-31T14:00:00+02:00.",
+            hint="Write it as 2024-05-31T12:00:00Z, 2024-05-31T14:00:00+02:00 or 2024-05-31.",
         )
     return (time - _EPOCH) // timedelta(microseconds=1)
 

@@ -7,7 +7,7 @@ such as work for the next optimize or cleanup.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Final
@@ -98,6 +98,6 @@ class Finding(DisplayedRow):
         }
 
 
-def is_healthy(findings: list[Finding]) -> bool:
+def is_healthy(findings: Iterable[Finding]) -> bool:
     """Whether no finding is a problem."""
     return all(finding.health is not Health.PROBLEM for finding in findings)

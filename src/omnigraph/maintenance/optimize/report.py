@@ -19,7 +19,7 @@ from omnigraph.maintenance.optimize.options import OptimizeOptions, PendingIndex
 from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import indexes_after, split_segments
 from omnigraph.maintenance.optimize.table_work import fragments_after
-from omnigraph.maintenance.optimize.tables import TableView, read_views, requested_types
+from omnigraph.maintenance.optimize.tables import TableView, read_views
 from omnigraph.maintenance.rows import row_error
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
@@ -59,7 +59,7 @@ def plan_stats(
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
     plans = {plan.alias: plan for plan in plan_run(healthy, {}, request)}
     rows = []
-    for entity in requested_types(snapshot, options.tables):
+    for entity in snapshot.schema.catalog.select_types(options.tables):
         alias = entity.alias
         row = TableOptimizeStats(table_key=alias, branch=snapshot.branch.name)
         if alias in errors:

@@ -34,7 +34,6 @@ from omnigraph.maintenance.optimize.commit import run_maintenance
 from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.report import find_unwritten, make_rows, plan_stats
-from omnigraph.maintenance.optimize.tables import requested_types
 from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
@@ -67,7 +66,7 @@ def optimize_all_tables(
     root, branch, storage_format = graph.location, graph.branch, options.environment.storage_format
     live = require_no_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, storage_format=storage_format)
-    requested_types(snapshot, options.tables)
+    snapshot.schema.catalog.select_types(options.tables)  # raises for an unknown type
     if options.dry_run:
         drift = {
             alias: inspection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.base.errors import NotFoundError, OmnigraphError
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.pipeline.runner import in_threads
@@ -63,7 +63,7 @@ def read_views(
 
     `report_failure` is called with the alias and the error of a table that cannot be read; None: raise the error.
     """
-    entities = requested_types(snapshot, types)
+    entities = snapshot.schema.catalog.select_types(types)
     results = in_threads(lambda entity: _read_view(snapshot, entity), entities)
     views = []
     for entity, result in zip(entities, results, strict=True):
@@ -74,20 +74,6 @@ def read_views(
         else:
             report_failure(entity.alias, result)
     return tuple(views)
-
-
-def requested_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entity]:
-    """Return the types by name or alias, all of them if None; raise for a name that the schema does not have."""
-    catalog = snapshot.schema.catalog
-    existing_names = {name for entity in catalog.types for name in (entity.name, entity.alias)}
-    for name in sorted((types or frozenset()) - existing_names):
-        raise NotFoundError(
-            f"the schema has no type '{name}'",
-            code="type_missing",
-            hint=f"Use one of: {', '.join(entity.name for entity in catalog.types)}.",
-            facts={"type": name},
-        )
-    return [entity for entity in catalog.types if types is None or types & {entity.name, entity.alias}]
 
 
 def reread_view(view: TableView, dataset: Dataset) -> TableView:

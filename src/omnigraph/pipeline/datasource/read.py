@@ -19,7 +19,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.refs import read_state
 from omnigraph.graph.manifest.snapshot import pinned_version
 from omnigraph.pipeline.datasource.options import ReadOptions, as_spark_error
-from omnigraph.pipeline.datasource.types import find_type, spark_batch, spark_schema
+from omnigraph.pipeline.datasource.types import spark_batch, spark_schema
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.fragments import group_fragments
 from omnigraph.storage.lance.read import TableScan, require_valid_filter, scan_fragments
@@ -43,7 +43,7 @@ class TableRead:
 def plan_read(options: ReadOptions) -> TableRead:
     """Pin what the options name, and check its columns and filter before any task starts."""
     snapshot = read_state(options.root, options.branch, options.selector)
-    entity = find_type(snapshot.schema.catalog, options.type)
+    entity = snapshot.schema.catalog.require_type(options.type)
     table = snapshot.tables[entity.alias]
     pinned = pinned_version(snapshot.root, table)
     schema = spark_schema(entity, options.columns)

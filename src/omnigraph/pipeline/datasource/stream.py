@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, read_commit_snapshot, re
 from omnigraph.graph.rows.entity_rows import column_identity
 from omnigraph.pipeline.datasource.options import FIRST_COMMIT, ReadOptions, as_spark_error
 from omnigraph.pipeline.datasource.read import fragment_groups
-from omnigraph.pipeline.datasource.types import find_type, spark_batch
+from omnigraph.pipeline.datasource.types import spark_batch
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.read import TableScan, scan_fragments
 from omnigraph.storage.lance.row_changes import fork_version
@@ -45,7 +45,7 @@ class Offset:
     @classmethod
     def of(cls, snapshot: Snapshot, type_name: str) -> Offset:
         """Return the offset of a type at a snapshot."""
-        table = snapshot.tables[find_type(snapshot.schema.catalog, type_name).alias]
+        table = snapshot.tables[snapshot.schema.catalog.require_type(type_name).alias]
         return cls(
             commit=snapshot.head,
             table=table.id,

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyspark.sql.types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.base.errors import UsageError
+from omnigraph.schema.catalog import Entity
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.tables import system_columns
 
@@ -35,20 +35,6 @@ _SCALARS: Final[dict[Scalar, st.DataType]] = {
     Scalar.DATETIME: st.TimestampType(),
     Scalar.BLOB: st.BinaryType(),
 }
-
-
-def find_type(catalog: Catalog, name: str) -> Entity:
-    """Return the type with this name, or with this alias such as `node:Person`."""
-    for entity in catalog.types:
-        if name in (entity.name, entity.alias):
-            return entity
-    names = ", ".join(entity.name for entity in catalog.types)
-    raise NotFoundError(
-        f"unknown type '{name}': expected one of {names}",
-        code="type_missing",
-        hint="Pass option 'type' with a type of the schema.",
-        facts={"type": name},
-    )
 
 
 def column_names(entity: Entity) -> tuple[str, ...]:

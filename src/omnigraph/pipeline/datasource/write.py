@@ -22,7 +22,7 @@ from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
 from omnigraph.pipeline.datasource.options import WriteOptions, as_spark_error
-from omnigraph.pipeline.datasource.types import ENDS, column_names, find_type
+from omnigraph.pipeline.datasource.types import ENDS, column_names
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Block, arrow_block
 from omnigraph.pipeline.load.inputs.frames import frame_name
@@ -58,7 +58,7 @@ class WritePlan:
 
     @property
     def entity(self) -> Entity:
-        return find_type(catalog_from_json(self.catalog_json), self.alias)
+        return catalog_from_json(self.catalog_json).require_type(self.alias)
 
     @property
     def shape(self) -> LoadShape:
@@ -78,7 +78,7 @@ class WrittenPart(WriterCommitMessage):
 def plan_write(options: WriteOptions, schema: StructType) -> WritePlan:
     """Read the graph once, before any task starts, and raise for columns that the type does not have."""
     snapshot = read_snapshot(options.root, options.branch)
-    entity = find_type(snapshot.schema.catalog, options.type)
+    entity = snapshot.schema.catalog.require_type(options.type)
     _require_columns(entity, schema.names)
     table = snapshot.tables[entity.alias]
     is_owned = table.owner == snapshot.branch.id

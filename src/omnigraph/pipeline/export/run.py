@@ -17,8 +17,7 @@ from typing import BinaryIO
 
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import InvariantError, NotFoundError
-from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.errors import InvariantError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version
@@ -236,21 +235,10 @@ def _data_bytes(tables: Sequence[ExportTable]) -> int:
 
 def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:
     """Return the tables to export in schema order; raise `NotFoundError` for an unknown type."""
-    catalog = snapshot.schema.catalog
-    for name in names:
-        if catalog.type_named(name) is None:
-            type_names = ", ".join(entity.name for entity in catalog.types)
-            raise NotFoundError(
-                f"unknown type '{name}': expected one of {type_names}",
-                code="type_missing",
-                hint=hint("Pass {} with types of the schema.", Argument("types", Placeholder("TYPE"))),
-                facts={"type": name},
-            )
     tables = []
-    for entity in catalog.types:
-        if not names or entity.name in names:
-            table = snapshot.tables[entity.alias]
-            tables.append(ExportTable(entity, pinned_version(snapshot.root, table), table.row_count))
+    for entity in snapshot.schema.catalog.select_types(names):
+        table = snapshot.tables[entity.alias]
+        tables.append(ExportTable(entity, pinned_version(snapshot.root, table), table.row_count))
     return tables
 
 

@@ -26,7 +26,6 @@ from omnigraph.pipeline.load.inputs.blocks import (
     arrow_block,
     reject_duplicate_columns,
     require_known_column,
-    require_type,
 )
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
 from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_inputs, missing_type
@@ -175,7 +174,7 @@ def plan_source(
 
 def _require_entity(catalog: Catalog | None, type_name: str) -> Entity:
     assert catalog is not None, "a type was named"
-    return require_type(catalog, type_name)
+    return catalog.require_type(type_name)
 
 
 class LoadSource(Protocol):
@@ -225,7 +224,7 @@ class SparkFrame:
 def _load_partition(
     shape: LoadShape, name: str, type_name: str, partition: int, batches: Iterator[pa.RecordBatch]
 ) -> LoadPart:
-    entity = require_type(catalog_from_json(shape.catalog_json), type_name)
+    entity = catalog_from_json(shape.catalog_json).require_type(type_name)
     size_bytes = 0
 
     def blocks() -> Iterator[Block]:

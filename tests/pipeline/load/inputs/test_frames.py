@@ -132,7 +132,7 @@ def test_scratch_is_deleted_after_a_rejection(root: Location) -> None:
     ("data", "type_name", "code"),
     [
         (TABLE, None, "load_type_missing"),
-        (TABLE, "Persn", "load_type_unknown"),
+        (TABLE, "Persn", "type_missing"),
         (TABLE, "Knows", "input_columns"),
         ({"Person": TABLE}, "Person", "load_type_unused"),
         (object(), "Person", "load_data"),

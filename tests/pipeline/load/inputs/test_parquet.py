@@ -157,7 +157,7 @@ def test_damage_is_an_omnigraph_error_or_harmless(
     ("names", "type_name", "code"),
     [
         (["p.parquet"], None, "load_type_missing"),
-        (["p.parquet"], "Persn", "load_type_unknown"),
+        (["p.parquet"], "Persn", "type_missing"),
         (["p.jsonl"], "Person", "load_type_unused"),
         ({"Person": "p.jsonl"}, None, "load_type_unused"),
         ({"Person": "p.parquet"}, "Person", "load_type_unused"),

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column, Rows
 from omnigraph.base import limits
-from omnigraph.base.errors import ContentError, NotFoundError
-from omnigraph.base.hints import action, hint
+from omnigraph.base.errors import ContentError
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, RawColumn
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.files import InputFile
@@ -92,22 +90,6 @@ def block_rows(size_bytes: int, rows: int) -> int:
     """Return how many rows a block has, if `rows` rows have `size_bytes` bytes."""
     row_bytes = max(1, size_bytes // max(1, rows))
     return min(limits.LOAD_BLOCK_ROWS_MAX, max(1, limits.LOAD_BLOCK_BYTES // row_bytes))
-
-
-def require_type(catalog: Catalog, name: str) -> Entity:
-    """Return the type with this name or alias (`node:Person`); the case of an edge's first letter does not matter."""
-    entity = catalog.node_named(name) or catalog.edge_named(name)
-    entity = entity or next((entity for entity in catalog.types if entity.alias == name), None)
-    if entity is None:
-        type_names = [entity.name for entity in catalog.types]
-        near = get_close_matches(name[:60], type_names, n=1)
-        raise NotFoundError(
-            f"unknown type '{name}'" + (f": did you mean '{near[0]}'?" if near else ""),
-            code="load_type_unknown",
-            hint=hint("Nothing was written. Run {} to list the types.", action("schema show")),
-            facts={"type": name},
-        )
-    return entity
 
 
 def input_columns(entity: Entity) -> list[str]:

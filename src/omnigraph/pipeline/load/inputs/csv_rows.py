@@ -36,7 +36,6 @@ from omnigraph.pipeline.load.inputs.blocks import (
     input_columns,
     reject_duplicate_columns,
     require_known_column,
-    require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import read_file_blocks, text_bytes
@@ -78,7 +77,7 @@ class CsvPiece(Piece):
     type_name: str
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = require_type(catalog, self.type_name)
+        entity = catalog.require_type(self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
         _require_header(self.file, header.names, entity)
         yield _HEADER_LINES

@@ -23,7 +23,6 @@ from omnigraph.pipeline.load.inputs.blocks import (
     block_rows,
     reject_duplicate_columns,
     require_known_column,
-    require_type,
 )
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.storage.files import open_bytes
@@ -43,7 +42,7 @@ class FramePiece(Piece):
     stored_bytes: int
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = require_type(catalog, self.type_name)
+        entity = catalog.require_type(self.type_name)
         with open_bytes(self.location, self.stored_bytes) as file, pa.ipc.open_stream(file) as stream:
             for batch in stream:
                 yield arrow_block(entity, batch)

@@ -22,7 +22,6 @@ from omnigraph.pipeline.load.inputs.blocks import (
     block_rows,
     reject_duplicate_columns,
     require_known_column,
-    require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile, unreadable_input
 from omnigraph.schema.catalog import Catalog, Entity
@@ -39,7 +38,7 @@ class ParquetPiece(Piece):
     rows: int
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = require_type(catalog, self.type_name)
+        entity = catalog.require_type(self.type_name)
         rows = block_rows(self.size_bytes, self.rows)
         try:
             with _open(self.file) as file:
