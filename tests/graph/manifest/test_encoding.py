@@ -321,7 +321,7 @@ branches = st.builds(
 recoveries = st.builds(
     RecoveryRecord,
     operation_id=text,
-    kind=text,
+    operation=text.map(WriteOperation),
     actor=text,
     action=text,
     recovered_us=versions,
