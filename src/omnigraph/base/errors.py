@@ -189,6 +189,7 @@ class Problem:
             "source": self.source,
             "line": self.line,
             "column": self.column,
+            "length": self.length,
         }
 
 

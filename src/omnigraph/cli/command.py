@@ -40,7 +40,6 @@ _REFUSED_FLAGS: Final = {
         PASS_STORAGE,
         "server_unsupported",
     ),
-    (Capability.ANY, "--server"): ("it cannot use a server yet", PASS_STORAGE, "server_unsupported"),
     (Capability.CONTROL, "--server"): ("it works on files", _PASS_FILES, "server_unsupported"),
     (Capability.CONTROL, "--store"): ("it works on files", _PASS_FILES, "store_unsupported"),
     (Capability.SERVED, "--store"): ("it asks a server", _PASS_A_SERVER, "store_unsupported"),

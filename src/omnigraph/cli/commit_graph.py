@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.types import CommitRecord
+    from omnigraph.wire.commits import CommitOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +19,27 @@ class DrawnLine:
     """The marks of one line. A line without a commit only joins or splits columns."""
 
     marks: str
-    commit: CommitRecord | None = None
+    commit: CommitOutput | None = None
 
 
-def draw_commits(commits: Iterable[CommitRecord]) -> Iterator[DrawnLine]:
+def draw_commits(commits: Iterable[CommitOutput]) -> Iterator[DrawnLine]:
     """Yield the lines of commits, which come with all their ancestors, each before its parents."""
     columns: list[str] = []
     for commit in commits:
-        if commit.id not in columns:
-            columns.append(commit.id)
-        column = columns.index(commit.id)
-        others = [index for index, held in enumerate(columns) if held == commit.id and index != column]
+        if commit.graph_commit_id not in columns:
+            columns.append(commit.graph_commit_id)
+        column = columns.index(commit.graph_commit_id)
+        others = [index for index, held in enumerate(columns) if held == commit.graph_commit_id and index != column]
         if others:
             marks = ["/" if index in others else "|" for index in range(len(columns))]
             yield DrawnLine(" ".join(marks))
             columns = [held for index, held in enumerate(columns) if index not in others]
         yield DrawnLine(" ".join("*" if index == column else "|" for index in range(len(columns))), commit)
-        if commit.parent is None:
+        if commit.parent_commit_id is None:
             del columns[column]
         else:
-            columns[column] = commit.parent
-        merged = commit.merged_parent
+            columns[column] = commit.parent_commit_id
+        merged = commit.merged_parent_commit_id
         if merged is not None and merged not in columns:
             columns.insert(column + 1, merged)
             marks = ["|"] * (column + 1) + ["\\"] + ["|"] * (len(columns) - column - 2)

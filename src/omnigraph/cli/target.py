@@ -19,6 +19,7 @@ import typer
 from omnigraph.base.errors import ConfirmationRequiredError, UsageError
 from omnigraph.cli.command import GRAPH_KEY
 from omnigraph.cli.errors import PASS_A_URI, PASS_STORAGE, ExitCode
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Cluster, GraphId, Insecure, ProfileName, Server, StateArguments, Store, Uri
 from omnigraph.client.operator_file import OperatorFile, Profile, read_operator_file
 from omnigraph.storage.location import Location, Scheme, parse_location
@@ -330,7 +331,13 @@ class GraphArguments(StorageArguments):
         from omnigraph.client.local import LocalGraph
 
         graph = Graph(storage, actor=actor, read_only=read_only)
-        client = LocalGraph(graph=graph, uri=storage.uri, limits=limits or QueryLimits(), as_of=as_of)
+        client = LocalGraph(
+            graph=graph,
+            uri=storage.uri,
+            limits=limits or QueryLimits(),
+            render_hint=lambda hint: render_hint(hint, scope_arguments(scope)),
+            as_of=as_of,
+        )
         parameters = {} if state is None else state.parameters(client, is_served=False)
         return ReachedGraph(self.context, storage, client, parameters)
 

@@ -17,7 +17,17 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, Problem, QueryTextError, ResourceLimit, UsageError
+from omnigraph.base.errors import (
+    Applied,
+    ErrorKind,
+    OmnigraphError,
+    Problem,
+    QueryTextError,
+    ResourceLimit,
+    UsageError,
+    fact_rows,
+    list_all,
+)
 from omnigraph.base.hints import Hint, action, hint, hint_from_json
 
 CONTRACT: Final = "Omnigraph-Http-Api"
@@ -38,6 +48,21 @@ class RemoteError(OmnigraphError):
     ) -> None:
         super().__init__(message, code=code, hint=hint, facts=facts)
         self.kind = kind
+
+    def render(self) -> str:
+        """Return the message, and one line for each conflict, rejected row or parameter."""
+        conflicts = [str(row["text"]) for row in fact_rows(self.facts, "merge_conflicts") if "text" in row]
+        rows = [_describe_row(row) for row in fact_rows(self.facts, "validation_errors")]
+        parameters = [f"`{row['parameter']}`: {row['message']}" for row in fact_rows(self.facts, "parameters")]
+        lines = conflicts or (rows if len(rows) > 1 else []) or (parameters if len(parameters) > 1 else [])
+        return list_all(self.message, lines) if lines else self.message
+
+
+def _describe_row(row: Mapping[str, Any]) -> str:
+    """Return a rejected row as one line."""
+    origin = f"{row['file']}:{row['line']}" if "file" in row else f"line {row['line']}"
+    subject = f"{row['property']}: " if row.get("property") else ""
+    return f"{origin}: {row['code']} {subject}{row['message']}" + (f" ({row['value']})" if row.get("value") else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,10 +229,9 @@ def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
     failure = QueryTextError(
         tuple(
             Problem(
-                length=1,
                 text=lines[item["line"] - 1] if item["line"] <= len(lines) else "",
                 limit=limit if number == 0 else None,
-                **{**item, "source": source},
+                **{"length": 1, **item, "source": source},
             )
             for number, item in enumerate(msgspec.convert(problems, list[dict[str, Any]]))
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
@@ -81,6 +81,8 @@ class LocalGraph:
     """The bytes of the rows of a query, in memory; above them it fails with `result_too_long`."""
     wide_as_text: bool = False
     """Whether documents have 64-bit integers of properties as text, for clients without such numbers."""
+    render_hint: Callable[[Hint], str] = str
+    """Renders a hint inside a document in the syntax of the surface."""
     as_of: str | int | datetime | None = None
     """The commit, manifest version or time of a branch whose state is read, where a request names only a branch."""
 
@@ -108,7 +110,9 @@ class LocalGraph:
 
     def snapshot(self, state: wr.StateParameters) -> SnapshotOutput:
         """Return what a state publishes."""
-        return snapshot_output(self._read(state))
+        snapshot = self._read(state)
+        snapshot.schema.require_intact()
+        return snapshot_output(snapshot)
 
     def schema(self, state: wr.StateParameters) -> SchemaOutput:
         """Return the schema of a state."""
@@ -116,20 +120,24 @@ class LocalGraph:
 
     def catalog(self, state: wr.StateParameters) -> CatalogOutput:
         """Return the types of a state, with the number of their entities and their indexes."""
-        from omnigraph.maintenance.index_status import coverage_of_snapshot
-        from omnigraph.wire.maintenance import index_status_output
-
         snapshot = self._read(state)
         schema = schema_output(snapshot)
-        coverage = coverage_of_snapshot(snapshot)
         return CatalogOutput(
             graph_branch=schema.graph_branch,
             graph_commit_id=schema.graph_commit_id,
             schema_hash=schema.schema_hash,
             catalog=schema.catalog,
             entity_counts={alias: table.row_count for alias, table in snapshot.tables.items()},
-            indexes=index_status_output(self.uri, snapshot.branch.name, coverage)["indexes"],
+            indexes=self.index_status(state)["indexes"],
         )
+
+    def index_status(self, state: wr.StateParameters) -> dict[str, Any]:
+        """Return how far the indexes cover the tables of a state."""
+        from omnigraph.maintenance.index_status import coverage_of_snapshot
+        from omnigraph.wire.maintenance import index_status_output
+
+        snapshot = self._read(state)
+        return index_status_output(self.uri, snapshot.branch.name, coverage_of_snapshot(snapshot))
 
     def health(self, render_hint: Callable[[Hint], str] = str) -> GraphHealthOutput:
         """Return what doctor finds about the graph, and the figures of its tables."""
@@ -237,7 +245,7 @@ class LocalGraph:
                 may_delete()
             self.graph.delete_branch(result.source, if_commit=result.source_head)
         except OmnigraphError as error:
-            return merge_output(result, names, BranchDeletion(error, error.hint))
+            return merge_output(result, names, BranchDeletion(error, self.render_hint(error.advice)))
         return merge_output(result, names, BranchDeletion(None))
 
     def list_commits(self, parameters: wr.CommitListParameters) -> CommitListOutput:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from omnigraph.wire import changes, commits, maintenance, results, service
@@ -24,6 +24,9 @@ class GraphClient(Protocol):
 
     def catalog(self, state: wr.StateParameters) -> service.CatalogOutput:
         """Return the types of a state, with the number of their entities and their indexes."""
+
+    def index_status(self, state: wr.StateParameters) -> dict[str, Any]:
+        """Return how far the indexes cover the tables of a state."""
 
     def health(self) -> maintenance.GraphHealthOutput:
         """Return what doctor finds about the graph, and the figures of its tables."""

@@ -88,6 +88,11 @@ class RemoteGraph:
         """Return the types of a state, with the number of their entities and their indexes."""
         return self._get("catalog", state, service.CatalogOutput)
 
+    def index_status(self, state: wr.StateParameters) -> dict[str, Any]:
+        """Return how far the indexes cover the tables of a state."""
+        catalog = self.catalog(state)
+        return {"uri": self.uri, "graph_branch": catalog.graph_branch, "indexes": catalog.indexes}
+
     def health(self) -> maintenance.GraphHealthOutput:
         """Return what doctor finds about the graph, and the figures of its tables."""
         return self._get("health", None, maintenance.GraphHealthOutput)

@@ -59,6 +59,7 @@ class ChangeCauseOutput(msgspec.Struct, frozen=True, kw_only=True):
     authored_branch: str
     actor_id: str
     authored_at: int
+    operation: str
 
 
 class ChangeBlockOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +133,7 @@ def cause_output(commit: CommitRecord) -> ChangeCauseOutput:
         authored_branch=commit.branch,
         actor_id=commit.actor,
         authored_at=commit.created_us,
+        operation=commit.operation,
     )
 
 

@@ -11,7 +11,7 @@ from omnigraph.base.clock import format_age
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor, Yes
 from omnigraph.cli.results import RowsOutput, TextOutput
-from omnigraph.cli.target import StorageArguments, confirm_destruction
+from omnigraph.cli.target import GraphArguments
 
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the new branch.", show_default=False)]
 From = Annotated[
@@ -52,24 +52,19 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the branc
     capability=Capability.ANY,
 )
 def create(
-    name: NewName, target: StorageArguments, *, source: From = "main", actor: Actor = None, output: TextOutput
+    name: NewName, target: GraphArguments, *, source: From = "main", actor: Actor = None, output: TextOutput
 ) -> None:
     """Create a branch.
 
     The cost does not depend on the size of the graph: nothing is copied. A table is forked at the first write of the
     branch to it.
     """
-    location = target.locate_and_print()
+    client = target.connect(actor=actor, read_only=False).print_location().client
 
-    from omnigraph.api.graph import Graph
-    from omnigraph.wire.commits import branch_create_output
+    from omnigraph.wire.requests import BranchCreateRequest
 
-    record = Graph(location).create_branch(name, from_=source, actor=actor).snapshot().branch
-    assert record.parent is not None, "a created branch has a parent"
-    output.show(
-        lambda: branch_create_output(location.uri, source, record),
-        notices=[f"created branch {name} from commit {record.parent.commit}"],
-    )
+    document = client.create_branch(BranchCreateRequest(name=name, source=source))
+    output.show(lambda: document, notices=[f"created branch {name} from commit {document.parent_commit_id}"])
 
 
 @command(
@@ -77,13 +72,9 @@ def create(
     "omnigraph branch list --store s3://bucket/graph.omni --json",
     capability=Capability.ANY,
 )
-def show_branches(target: StorageArguments, output: RowsOutput) -> None:
+def show_branches(target: GraphArguments, output: RowsOutput) -> None:
     """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
-    graph = target.open()
-
-    from omnigraph.wire.commits import branch_list_output
-
-    document = branch_list_output(graph.list_branches())
+    document = target.connect().client.list_branches()
     rows = [{name: getattr(branch, name) for name in FIELDS} for branch in document.details]
     now_us = time.time_ns() // 1_000
     table_rows = [_table_row(row, now_us) for row in rows]
@@ -101,16 +92,12 @@ def _table_row(row: dict[str, Any], now_us: int) -> dict[str, Any]:
     "omnigraph branch delete review/1 --store s3://bucket/graph.omni --yes --json",
     capability=Capability.ANY,
 )
-def delete(name: Name, target: StorageArguments, *, yes: Yes = False, output: TextOutput) -> None:
+def delete(name: Name, target: GraphArguments, *, yes: Yes = False, output: TextOutput) -> None:
     """Delete a branch, merged or not.
 
     A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.
     """
-    location = target.locate_and_print()
-    confirm_destruction(target.context, location, f"deleting branch {name}", yes=yes)
-
-    from omnigraph.api.graph import Graph
-    from omnigraph.wire.commits import branch_delete_output
-
-    record = Graph(location).delete_branch(name)
-    output.show(lambda: branch_delete_output(location.uri, record), notices=[f"deleted branch {name}"])
+    reached = target.connect(read_only=False).print_location()
+    reached.confirm(f"deleting branch {name}", yes=yes)
+    document = reached.client.delete_branch(name)
+    output.show(lambda: document, notices=[f"deleted branch {name}"])

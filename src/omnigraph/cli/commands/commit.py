@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from omnigraph.cli.command import Capability, command
+from omnigraph.cli.commands.changes import resolve_head
 from omnigraph.cli.options import Branch, CommitId
 from omnigraph.cli.output import RowsFormat, format_pairs, write_json, write_rows, write_text
 from omnigraph.cli.results import RowsOutput, TextOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.wire.commits import CommitOutput, PinOutput
@@ -49,18 +50,18 @@ TABLE_TITLES: Final = {"table": "table", "before": "from version", "after": "to 
     capability=Capability.ANY,
 )
 def list_commits(
-    target: StorageArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN_DEFAULT, output: RowsOutput
+    target: GraphArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN_DEFAULT, output: RowsOutput
 ) -> None:
     """Show the commits of a branch, newest first.
 
     Marks commits that can no longer be read because `cleanup` deleted their data.
     """
-    location = target.locate()
+    client = target.connect().client
 
-    from omnigraph.api.history import read_history
-    from omnigraph.wire.commits import CommitListOutput, commit_outputs
+    from omnigraph.wire.requests import CommitListParameters
 
-    documents = commit_outputs(read_history(location, branch, limit))
+    listed = client.list_commits(CommitListParameters(branch=branch, limit=limit))
+    documents = listed.commits
     rows = [
         {
             **{name: getattr(document, name) for name in FIELDS},
@@ -70,7 +71,7 @@ def list_commits(
         for document in documents
     ]
     titles = TITLES if all(document.readable for document in documents) else {**TITLES, "data": "data"}
-    output.show(lambda: CommitListOutput(branch, documents), titles, rows, fields=FIELDS)
+    output.show(lambda: listed, titles, rows, fields=FIELDS)
 
 
 @command(
@@ -78,14 +79,10 @@ def list_commits(
     "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
     capability=Capability.ANY,
 )
-def show_commit(commit_id: CommitId, target: StorageArguments, *, branch: Branch = "main", output: TextOutput) -> None:
+def show_commit(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
     """Show one commit and the tables that it changed."""
-    location = target.locate()
-
-    from omnigraph.api.history import read_commit
-    from omnigraph.wire.commits import commit_outputs
-
-    (document,) = commit_outputs(read_commit(location, branch, commit_id))
+    client = target.connect().client
+    document = client.get_commit(resolve_head(client, branch, commit_id))
     if output.as_json:
         write_json(document)
     else:

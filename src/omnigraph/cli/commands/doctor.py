@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,7 +11,10 @@ from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_command
 from omnigraph.cli.options import LogFileOption
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments, ServerScope
+
+if TYPE_CHECKING:
+    from omnigraph.wire.maintenance import DoctorOutput
 
 TITLES: Final = {
     "check": "check",
@@ -31,13 +34,25 @@ Deep = Annotated[bool, typer.Option("--deep", help="Also open each data file and
     "omnigraph doctor --store s3://bucket/graph.omni --json",
     capability=Capability.ANY,
 )
-def doctor(target: StorageArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
+def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
     """Check a graph, and name the command that fixes a problem.
 
     Checks the machine, the format, missing and damaged files, pending recoveries, locks, drift, dangling edges,
     fragments, indexes and unreferenced files, on every branch. Changes nothing. The exit code is 3 if there is a
     problem; a notice needs no immediate action. Without a graph, only the machine is checked.
     """
+    scope = target.find_scope()
+    document = _ask_server(target) if isinstance(scope, ServerScope) else _check(target, deep=deep)
+    rows = [{name: getattr(row, name) for name in TITLES} for row in document.findings]
+    prefix = f"{document.uri}/"
+    table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(prefix)} for row in rows]
+    output.show(lambda: document, TITLES, table_rows, field_rows=rows)
+    if not document.healthy:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _check(target: GraphArguments, *, deep: bool) -> DoctorOutput:
+    """Check this machine, and the graph if the arguments name one."""
     location = None if target.find_scope() is None else target.locate_and_print()
 
     from omnigraph.api.graph import Graph
@@ -46,10 +61,21 @@ def doctor(target: StorageArguments, *, deep: Deep = False, output: RowsOutput, 
 
     graph = None if location is None else Graph(location, read_only=True)
     uri = None if location is None else location.uri
-    findings = check_graph(graph, deep=deep)
-    document = doctor_output(uri, findings, lambda fix: render_command(fix, target.arguments))
-    rows = [{name: getattr(row, name) for name in TITLES} for row in document.findings]
-    table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(f"{uri}/")} for row in rows]
-    output.show(lambda: document, TITLES, table_rows, field_rows=rows)
-    if not document.healthy:
-        raise typer.Exit(ExitCode.REFUSED)
+    return doctor_output(uri, check_graph(graph, deep=deep), lambda fix: render_command(fix, target.arguments))
+
+
+def _ask_server(target: GraphArguments) -> DoctorOutput:
+    """Return what the server finds about the graph. Its hints are rendered for this command line."""
+    health = target.connect().print_location().client.health()
+
+    import msgspec
+
+    from omnigraph.base.hints import hint_from_json
+    from omnigraph.wire.maintenance import DoctorOutput, FindingOutput
+
+    def render(finding: FindingOutput) -> FindingOutput:
+        advice = finding.advice
+        fix = render_command(hint_from_json(advice), target.arguments) if isinstance(advice, dict) else finding.fix
+        return msgspec.structs.replace(finding, fix=fix, advice=msgspec.UNSET)
+
+    return DoctorOutput(health.uri, health.healthy, [render(finding) for finding in health.findings])

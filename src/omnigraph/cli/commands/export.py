@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
@@ -13,7 +16,7 @@ from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import RunnerArguments, StateArguments
 from omnigraph.cli.output import output_errors
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments, ServerScope
 
 if TYPE_CHECKING:
     from omnigraph.types import ExportResult
@@ -45,7 +48,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the files of an ea
     capability=Capability.ANY,
 )
 def export(
-    target: StorageArguments,
+    target: GraphArguments,
     *,
     out: Out = None,
     export_format: Format = "ndjson",
@@ -60,14 +63,12 @@ def export(
     The order is nodes before edges, types as in the schema, rows by id, so the same graph always gives the same bytes.
     A small graph is exported in this process, a large one on Spark. A file gets its final name when it is complete.
     """
+    if isinstance(target.scope(), ServerScope):
+        _export_from_server(target, state, ExportFile(out, export_format, types), output)
+        return
     as_of = state.as_of()
     graph = target.open(state.branch, spark=execution.spark_master)
-    if output.as_json and out in (None, "-"):
-        raise UsageError(
-            "`--json` and the data cannot both be written to stdout",
-            code="export_json",
-            hint="Pass `--out PATH` as well.",
-        )
+    _require_one_output(output, out)
     with output.progress() as report, output_errors():
         result = graph.export(
             out, format=export_format, types=types, as_of=as_of, force=force, runner=execution.runner, progress=report
@@ -79,6 +80,102 @@ def export(
     summary = f"exported {result.total:,} entities of commit {result.commit}{describe_target(out, result)}"
     summary += f" (runner: {result.runner})"
     output.show(lambda: export_output(graph.uri, state.branch, result), notices=[summary])
+
+
+def _require_one_output(output: TextOutput, out: str | None) -> None:
+    if output.as_json and out in (None, "-"):
+        raise UsageError(
+            "`--json` and the data cannot both be written to stdout",
+            code="export_json",
+            hint="Pass `--out PATH` as well.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    """Where and what to export."""
+
+    out: str | None
+    format: str
+    types: list[str] | None
+
+
+def _export_from_server(target: GraphArguments, state: StateArguments, file: ExportFile, output: TextOutput) -> None:
+    """Write the lines that a server sends to stdout, or to a file that gets its name when it is complete."""
+    reached = target.connect(state=state)
+    out = file.out or "-"
+    if file.format != "ndjson" or out.endswith(("/", ".gz", ".zst")) or "://" in out:
+        raise UsageError(
+            "a server exports NDJSON to stdout or to one local file that is not compressed",
+            code="flag_over_server",
+            hint="Pass `--out FILE`, or `--store URI` on a machine that reaches the storage of the graph.",
+        )
+    _require_one_output(output, file.out)
+
+    from omnigraph.wire.requests import ExportStateRequest, StateParameters
+    from omnigraph.wire.results import ExportedTypeOutput, ExportOutput
+
+    snapshot = reached.client.snapshot(StateParameters(**reached.state))
+    request = ExportStateRequest(snapshot=snapshot.graph_commit_id, type_names=file.types)
+    counts = {dataset.type_name: 0 for dataset in snapshot.datasets}
+    if out == "-":
+        with output_errors():
+            sys.stdout.flush()
+            lines = CountedLines(sys.stdout.buffer, counts)
+            reached.client.export(request, cast("BinaryIO", lines))
+            sys.stdout.buffer.flush()
+    else:
+        path = Path(out)
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as part:
+            try:
+                lines = CountedLines(part.file, counts)
+                reached.client.export(request, cast("BinaryIO", lines))
+                part.close()
+                Path(part.name).replace(path)
+            except BaseException:
+                Path(part.name).unlink(missing_ok=True)
+                raise
+    names = {name.rpartition(":")[2] for name in file.types or counts}
+    total = sum(counts.values())
+
+    def exported(kind: str) -> list[ExportedTypeOutput]:
+        types = [dataset.type_name for dataset in snapshot.datasets if dataset.entity_kind == kind]
+        return [ExportedTypeOutput(name, counts[name]) for name in types if name in names]
+
+    document = ExportOutput(
+        uri=reached.client.uri,
+        branch=state.branch,
+        graph_commit_id=snapshot.graph_commit_id,
+        format=file.format,
+        files=[] if out == "-" else [str(Path(out).absolute())],
+        size_bytes=lines.size_bytes,
+        nodes=exported("node"),
+        edges=exported("edge"),
+        total_entities=total,
+        runner="local",
+    )
+    where = "" if out == "-" else f" to {out}"
+    summary = f"exported {total:,} entities of commit {snapshot.graph_commit_id}{where} (runner: local)"
+    output.show(lambda: document, notices=[summary])
+
+
+class CountedLines:
+    """Passes bytes to a stream, and counts the lines of each type."""
+
+    def __init__(self, stream: IO[bytes], counts: dict[str, int]) -> None:
+        self._stream, self._counts, self._rest, self.size_bytes = stream, counts, b"", 0
+
+    def write(self, data: bytes) -> int:
+        """Write bytes, and count the lines that they complete."""
+        import msgspec
+
+        self._stream.write(data)
+        self.size_bytes += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            entity = msgspec.json.decode(line)
+            self._counts[entity["type"] if "type" in entity else entity["edge"]] += 1
+        return len(data)
 
 
 def describe_target(out: str | None, result: ExportResult) -> str:

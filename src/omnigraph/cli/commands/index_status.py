@@ -7,7 +7,7 @@ from typing import Final
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments
 
 TITLES: Final = {
     "table_key": "table",
@@ -26,7 +26,7 @@ FIELDS: Final = (*TITLES, "declared", "coverage", "rows")
     "omnigraph index status --store s3://bucket/graph.omni --branch review/1 --json",
     capability=Capability.ANY,
 )
-def index_status(target: StorageArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
+def index_status(target: GraphArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
     """Show the indexes of a branch and the rows that they do not cover.
 
     An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are
@@ -35,10 +35,10 @@ def index_status(target: StorageArguments, *, branch: Branch = "main", output: R
     none: no declared index serves `=` and range filters on this column, so they read every row. --json also has the
     coverage: Indexed, or Degraded for every state but complete.
     """
-    graph = target.open(branch)
+    client = target.connect().client
 
-    from omnigraph.wire.maintenance import index_status_output
+    from omnigraph.wire.requests import StateParameters
 
-    document = index_status_output(graph.uri, branch, graph.index_status())
+    document = client.index_status(StateParameters(branch=branch))
     rows = [{**row, "kind": row["kind"] or "none"} for row in document["indexes"]]
     output.show(lambda: document, TITLES, rows, fields=FIELDS)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import Problem, UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import StateArguments
 from omnigraph.cli.query_options import MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments
+
+if TYPE_CHECKING:
+    from omnigraph.wire.results import LintOutput
 
 Schema = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph.")
@@ -28,7 +32,7 @@ Schema = Annotated[
     capability=Capability.ANY,
 )
 def lint(
-    target: StorageArguments,
+    target: GraphArguments,
     *,
     query: QueryFiles = None,
     text: QueryText = None,
@@ -44,7 +48,43 @@ def lint(
     writes.
     """
     texts = read_queries(target.context.command_path, query, text)
-    schema_text = _graph_schema(target, state) if schema is None else _file_schema(schema, target, state)
+    if schema is None:
+        document = _check_on_graph(target, state, texts, max_hops)
+    else:
+        document = _check_with_file(schema, target, state, texts, max_hops)
+    counts = (
+        format_count(len(document.queries), "query", "queries"),
+        format_count(len(document.errors), "error"),
+        format_count(len(document.warnings), "warning"),
+    )
+    output.show(lambda: document, text=_render(document, dict(texts)), notices=[", ".join(counts)])
+    if document.errors:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _check_on_graph(
+    target: GraphArguments, state: StateArguments, texts: list[tuple[str, str]], max_hops: int | None
+) -> LintOutput:
+    if target.find_scope() is None:
+        state.as_of()
+        raise UsageError(
+            f"missing schema: `{target.context.command_path}` requires a schema file or a graph",
+            code="schema_missing",
+            hint="Pass `--schema FILE`, or a graph as `URI` or `--store URI`.",
+        )
+
+    from omnigraph import QueryLimits
+    from omnigraph.wire.requests import LintFile, LintRequest
+
+    reached = target.connect(state=state, limits=QueryLimits(hops=max_hops))
+    files = [LintFile(name=source, text=text) for source, text in texts]
+    return reached.client.lint(LintRequest(files=files, **reached.state))
+
+
+def _check_with_file(
+    schema: Path, target: GraphArguments, state: StateArguments, texts: list[tuple[str, str]], max_hops: int | None
+) -> LintOutput:
+    schema_text = _file_schema(schema, target, state)
 
     from omnigraph import QueryLimits
     from omnigraph.api.arguments import NamedText
@@ -52,19 +92,20 @@ def lint(
     from omnigraph.wire.results import lint_output
 
     named_texts = [NamedText.make(query_text, source) for source, query_text in texts]
-    report = check_queries(named_texts, schema_text, limits=QueryLimits(hops=max_hops))
-    counts = (
-        format_count(len(report.queries), "query", "queries"),
-        format_count(len(report.errors), "error"),
-        format_count(len(report.warnings), "warning"),
-    )
-    rendered = report.render() if report.errors or report.warnings else ""
-    output.show(lambda: lint_output(report), text=rendered, notices=[", ".join(counts)])
-    if not report.is_valid:
-        raise typer.Exit(ExitCode.ERROR)
+    return lint_output(check_queries(named_texts, schema_text, limits=QueryLimits(hops=max_hops)))
 
 
-def _file_schema(path: Path, target: StorageArguments, state: StateArguments) -> str:
+def _render(document: LintOutput, texts: Mapping[str, str]) -> str:
+    """Return every problem with its line and caret, errors first."""
+    rendered = []
+    for problem in (*document.errors, *document.warnings):
+        lines = texts[problem["source"]].split("\n")
+        line = lines[problem["line"] - 1] if problem["line"] <= len(lines) else ""
+        rendered.append(Problem(text=line, **problem).render() + "\n")
+    return "".join(rendered)
+
+
+def _file_schema(path: Path, target: GraphArguments, state: StateArguments) -> str:
     """Return the text of a schema file; raise if the arguments also select the schema of a graph."""
     flags = {"--commit": state.commit, "--version": state.version, "--at": state.time}
     names = target.names
@@ -82,14 +123,3 @@ def _file_schema(path: Path, target: StorageArguments, state: StateArguments) ->
     from omnigraph.api.arguments import read_schema
 
     return read_schema(path)
-
-
-def _graph_schema(target: StorageArguments, state: StateArguments) -> str:
-    as_of = state.as_of()
-    if target.find_scope() is None:
-        raise UsageError(
-            f"missing schema: `{target.context.command_path}` requires a schema file or a graph",
-            code="schema_missing",
-            hint="Pass `--schema FILE`, or a graph as `URI` or `--store URI`.",
-        )
-    return target.open(state.branch).snapshot(as_of).schema.source

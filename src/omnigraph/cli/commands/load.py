@@ -5,26 +5,29 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from omnigraph.base import limits
 from omnigraph.base.actors import login_name
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.base.errors import Fact, NotFoundError, OmnigraphError, UsageError, fact_rows
 from omnigraph.base.hints import Hint
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
+from omnigraph.cli.target import GraphArguments, ServerScope, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.source import NamedData
-    from omnigraph.types import LoadResult
+    from omnigraph.types import LoadCounts, LoadResult
+    from omnigraph.wire.results import LoadedTypeOutput
 
+_SUFFIXES_OF_STORAGE: Final = frozenset({".parquet", ".csv", ".gz", ".zst"})
 _TYPE_NAME: Final = re.compile(r"(?:(?:node|edge):)?[A-Za-z_][A-Za-z0-9_]*")
 Data = Annotated[
     list[str],
@@ -74,7 +77,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and writ
 )
 def load(
     data: Data,
-    target: StorageArguments,
+    target: GraphArguments,
     *,
     types: Type = None,
     mode: Mode = "append",
@@ -97,7 +100,7 @@ def load(
     Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type or TYPE= names;
     edges have the columns from and to. A directory that `export --format parquet` wrote needs no types.
     """
-    location = target.locate()
+    scope = target.scope()
     type_name = _only_type(types or [])
     if base is not None and branch == "main":  # main always exists, so the caller means another branch
         raise UsageError(
@@ -105,6 +108,11 @@ def load(
             code="load_base",
             hint="Pass `--branch NAME` with the branch to create, or omit `--from BASE`.",
         )
+    if isinstance(scope, ServerScope):
+        parameters = {"branch": branch, "base": base, "mode": mode}
+        _load_on_server(target, data, parameters, output, is_alone=type_name is None and not dry_run, yes=yes)
+        return
+    location = target.locate()
     if mode == "overwrite" and not dry_run:
         confirm_destruction(target.context, location, f"load --mode {mode}", yes=yes)
 
@@ -132,14 +140,85 @@ def load(
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
-    messages = [*change_messages(result), *index_messages(_address(target, location.uri), branch, result)]
+    messages = [*change_messages(result.changes), *index_messages(_address(target, location.uri), branch, result)]
     output.show(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
     )
 
 
-def _address(target: StorageArguments, uri: str) -> str:
+def _load_on_server(
+    target: GraphArguments,
+    data: list[str],
+    parameters: dict[str, Any],
+    output: TextOutput,
+    *,
+    is_alone: bool,
+    yes: bool,
+) -> None:
+    """Send the data to a server. `is_alone`: no flag asks for what a server cannot do."""
+    reached = target.connect(read_only=False)
+    path = data[0]
+    if not is_alone or len(data) != 1 or Path(path).suffix in _SUFFIXES_OF_STORAGE or split_data(path)[0]:
+        raise UsageError(
+            "a server loads one NDJSON file: expected one `--data FILE` without a type, and no `--dry-run`",
+            code="flag_over_server",
+            hint="Pass one NDJSON file, or `--store URI` on a machine that reaches the storage of the graph.",
+        )
+    if parameters["mode"] == "overwrite":
+        reached.confirm(f"load --mode {parameters['mode']}", yes=yes)
+
+    from omnigraph.wire.requests import LoadParameters
+
+    body = _read_body(path)
+    reached.print_location()
+    try:
+        document = reached.client.load(LoadParameters(**parameters), body)
+    except OmnigraphError as error:
+        raise _with_file(error, "<stdin>" if path == "-" else path) from error
+    summary = f"loaded {format_count(document.total_entities, 'entity', 'entities')}"
+    if document.commit is not None:
+        summary += f" at commit {document.commit.graph_commit_id}"
+    changes = {loaded.name: loaded for loaded in (*document.nodes, *document.edges)} if document.commit else {}
+    output.show(lambda: document, notices=[f"{summary} (runner: {document.runner})", *change_messages(changes)])
+
+
+def _read_body(path: str) -> bytes:
+    """Return the data, up to one byte more than a server takes."""
+    if path == "-":
+        return sys.stdin.buffer.read(limits.SERVER_LOAD_BYTES_MAX + 1)
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(limits.SERVER_LOAD_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read '{path}': {(error.strerror or str(error)).lower()}",
+            code="input_missing",
+            hint="Nothing was written. Pass a file that exists.",
+        ) from error
+
+
+def _with_file(error: OmnigraphError, file: str) -> OmnigraphError:
+    """Return an error about rows with the name of the file, which the server does not know."""
+    rows = fact_rows(error.facts, "validation_errors")
+    if not rows:
+        return error
+
+    from omnigraph.client.http import RemoteError
+
+    named: list[Fact] = [{"file": file, **row} for row in rows]
+    named_error = RemoteError(
+        re.sub(r"\bline (?=\d)", lambda _: f"{file}:", error.message),
+        code=error.code,
+        kind=error.kind,
+        hint=error.advice,
+        facts={**error.facts, "validation_errors": named},
+    )
+    named_error.applied = error.applied
+    return named_error
+
+
+def _address(target: GraphArguments, uri: str) -> str:
     """Return the graph as the caller typed it, if that is one argument."""
     words = target.arguments or ()
     return words[0] if len(words) == 1 else uri
@@ -208,10 +287,10 @@ def _more_advice(branch: str) -> Iterator[None]:
         raise
 
 
-def change_messages(result: LoadResult) -> Iterator[str]:
+def change_messages(changes: Mapping[str, LoadCounts | LoadedTypeOutput]) -> Iterator[str]:
     """Yield what the load did with the rows of each type, and which of them may be duplicates."""
-    for alias, counts in result.changes.items():
-        name = alias.partition(":")[2]
+    for alias, counts in changes.items():
+        name = alias.rpartition(":")[2]
         parts = {"replaced": counts.replaced, "unchanged": counts.unchanged, "deleted": counts.deleted}
         more = [f", {count:,} {action}" for action, count in parts.items() if count]
         yield f"{name}: {counts.inserted:,} inserted{''.join(more)}"

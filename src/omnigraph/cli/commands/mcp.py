@@ -10,7 +10,7 @@ import typer
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.commands.serve import TokenAccess
 from omnigraph.cli.options import Actor
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.client.mcp import Tool
@@ -19,20 +19,17 @@ AccessOption = Annotated[TokenAccess, typer.Option("--access", help="What the ag
 
 
 @command("omnigraph mcp graph.omni", "omnigraph mcp graph.omni --access write --as agent-1", capability=Capability.ANY)
-def mcp(target: StorageArguments, *, access: AccessOption = TokenAccess.READ, actor: Actor = None) -> None:
+def mcp(target: GraphArguments, *, access: AccessOption = TokenAccess.READ, actor: Actor = None) -> None:
     """Serve a graph to an agent over stdin and stdout.
 
     Speaks the Model Context Protocol, one message per line, until stdin ends. An agent can read the schema, run queries
     and follow the history; with --access write it can also change the graph.
     """
-    location = target.locate()
+    client = target.connect(actor=actor, read_only=False).client
 
-    from omnigraph.api.graph import Graph
     from omnigraph.base.errors import RefusedError
-    from omnigraph.client.local import LocalGraph
     from omnigraph.client.mcp import TOOLS, answer
 
-    client = LocalGraph(graph=Graph(location, actor=actor), uri=location.uri)
     actions = frozenset(tool.action for tool in TOOLS if tool.is_read or access is TokenAccess.WRITE)
 
     def call_tool(tool: Tool, arguments: Any) -> Any:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import OmnigraphError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
-from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Actor, TargetBranch, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.resolution import ResolutionArguments
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
+from omnigraph.cli.target import GraphArguments, StorageArguments, print_location
 
 if TYPE_CHECKING:
-    from omnigraph.api.graph import Graph
-    from omnigraph.types import MergeResult
+    from omnigraph.wire.requests import ConflictDecision
     from omnigraph.wire.results import BranchMergeOutput
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)]
@@ -47,7 +44,7 @@ CommitId = Annotated[
 )
 def merge(
     source: Source,
-    target: StorageArguments,
+    target: GraphArguments,
     *,
     into: Into = "main",
     delete_source: DeleteBranch = False,
@@ -64,88 +61,85 @@ def merge(
     code is 1.
     """
     strategy, decisions = resolution.read()
-    location = target.locate()
-
-    from omnigraph.api.graph import Graph
-    from omnigraph.api.history import read_new_names
-    from omnigraph.wire.results import BranchDeletion, merge_output
-
+    reached = target.connect(actor=actor, read_only=False)
     deletes = delete_source and not dry_run
     if not dry_run:
-        print_location(target.context, location)
+        reached.print_location()
     if deletes:
-        confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
-    graph = Graph(location, branch=into)
-    result = graph.merge(source, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
-    failure = _delete_source(graph, result) if deletes else None
+        reached.confirm(f"deleting branch {source}", yes=yes)
 
-    def document() -> BranchMergeOutput:
-        hint = "" if failure is None else render_hint(failure.advice, target.arguments)
-        deletion = BranchDeletion(failure, hint) if deletes else None
-        return merge_output(result, read_new_names(location, result.commit), deletion)
+    from omnigraph.wire.requests import BranchMergeRequest
 
-    notices = [f"deleted branch {source}"] if deletes and failure is None else []
-    _show(output, document, result, _merge_summary(result, dry_run=dry_run), dry_run=dry_run, notices=notices)
-    if failure is not None and not output.as_json:
-        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure.message)}\n")
+    request = BranchMergeRequest(
+        source=source,
+        target=into,
+        delete_branch=delete_source,
+        dry_run=dry_run,
+        strategy=cast("Any", strategy),
+        resolve=_decision_requests(decisions) or None,
+    )
+    document = reached.client.merge(request)
+    notices = [f"deleted branch {source}"] if document.branch_deleted is True else []
+    _show(output, document, _merge_summary(document, dry_run=dry_run), dry_run=dry_run, notices=notices)
+    if document.branch_deleted is False and not output.as_json:
+        error = printable(str(document.branch_delete_error))
+        sys.stderr.write(f"warning: branch {source} was not deleted: {error}\n")
 
 
-def _delete_source(graph: Graph, result: MergeResult) -> OmnigraphError | None:
-    """Delete the merged branch if it has no newer commits. Return why it could not be deleted."""
-    try:
-        graph.delete_branch(result.source, if_commit=result.source_head)
-    except OmnigraphError as error:
-        return error
-    return None
+def _decision_requests(decisions: Mapping[tuple[str, str], str]) -> list[ConflictDecision]:
+    from omnigraph.wire.requests import ConflictDecision
+
+    return [
+        ConflictDecision(
+            entity_kind=cast("Any", table.partition(":")[0]),
+            type_name=table.partition(":")[2],
+            entity_id=entity_id,
+            take=cast("Any", side),
+        )
+        for (table, entity_id), side in decisions.items()
+    ]
 
 
 def _show(
-    output: TextOutput,
-    document: Callable[[], BranchMergeOutput],
-    result: MergeResult,
-    summary: str,
-    *,
-    dry_run: bool,
-    notices: Iterable[str] = (),
+    output: TextOutput, document: BranchMergeOutput, summary: str, *, dry_run: bool, notices: Iterable[str] = ()
 ) -> None:
     """Print the changes of a merge or a revert: after a dry run on stdout, otherwise as notices. Exit for conflicts."""
-    text = "\n".join([summary, *_change_lines(result)])
+    text = "\n".join([summary, *_change_lines(document)])
     if not dry_run:
-        output.show(document, notices=[text, *notices])
+        output.show(lambda: document, notices=[text, *notices])
         return
-    output.show(document, text=text, notices=_conflict_hints(result))
-    if result.conflicts:
+    output.show(lambda: document, text=text, notices=_conflict_hints(document))
+    if document.merge_conflicts:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _change_lines(result: MergeResult) -> Iterator[str]:
+def _change_lines(document: BranchMergeOutput) -> Iterator[str]:
     """Yield one line per schema step, one per changed table, and one per conflict."""
-    yield from (f"  schema: {printable(planned.step.describe())}" for planned in result.schema_steps)
-    for table in result.tables:
-        counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
-        changes = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-        yield f"  {table.table}: {changes or 'same as main'}"
-    yield from (f"  {printable(conflict.describe())}" for conflict in result.conflicts)
+    yield from (f"  schema: {printable(step['text'])}" for step in document.schema_steps)
+    for table in document.tables:
+        changes = ", ".join(f"{table[verb]:,} {verb}" for verb in ("inserted", "updated", "deleted") if table[verb])
+        yield f"  {table['table_key']}: {changes or 'same as main'}"
+    yield from (f"  {printable(conflict['text'])}" for conflict in document.merge_conflicts)
 
 
-def _conflict_hints(result: MergeResult) -> list[str]:
-    from omnigraph import MergeConflictError
-
-    if not result.conflicts:
+def _conflict_hints(document: BranchMergeOutput) -> list[str]:
+    if not document.merge_conflicts:
         return []
-    return [f"hint: {render_hint(MergeConflictError(result.source, result.conflicts).advice)}"]
+    if any(conflict["kind"] == "schema_diverged" for conflict in document.merge_conflicts):
+        return ["hint: Nothing was written. Change the schema of one side: no strategy resolves this."]
+    return ["hint: Nothing was written. Pass `--strategy ours|theirs` or `--resolve FILE`, or change one side."]
 
 
-def _merge_summary(result: MergeResult, *, dry_run: bool) -> str:
-    branches = f"{result.source} into {result.target}"
-    kind = " (fast_forward)" if result.outcome == "fast_forward" else ""
-    if result.conflicts:
-        return f"merging {branches} has {format_count(len(result.conflicts), 'conflict')}"
-    if result.outcome == "already_up_to_date":
-        return f"{result.target} is already up to date with {result.source}"
+def _merge_summary(document: BranchMergeOutput, *, dry_run: bool) -> str:
+    branches = f"{document.source} into {document.target}"
+    kind = " (fast_forward)" if document.outcome == "fast_forward" else ""
+    if document.merge_conflicts:
+        return f"merging {branches} has {format_count(len(document.merge_conflicts), 'conflict')}"
+    if document.outcome == "already_up_to_date":
+        return f"{document.target} is already up to date with {document.source}"
     if dry_run:
         return f"would merge {branches}{kind}"
-    commit = "" if result.commit is None else f" at commit {result.commit.id}"
+    commit = "" if document.commit is None else f" at commit {document.commit.graph_commit_id}"
     return f"merged {branches}{kind}{commit}"
 
 
@@ -181,19 +175,16 @@ def revert(
     if not dry_run:
         print_location(target.context, location)
     result = graph.revert(commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
-    summary = _revert_summary(result, dry_run=dry_run)
-
-    def document() -> BranchMergeOutput:
-        return merge_output(result, read_new_names(location, result.commit))
-
-    _show(output, document, result, summary, dry_run=dry_run)
+    document = merge_output(result, read_new_names(location, result.commit))
+    _show(output, document, _revert_summary(document, dry_run=dry_run), dry_run=dry_run)
 
 
-def _revert_summary(result: MergeResult, *, dry_run: bool) -> str:
-    if result.conflicts:
-        return f"undoing {result.source} has {format_count(len(result.conflicts), 'conflict')}"
-    if result.outcome == "already_up_to_date":
+def _revert_summary(document: BranchMergeOutput, *, dry_run: bool) -> str:
+    if document.merge_conflicts:
+        return f"undoing {document.source} has {format_count(len(document.merge_conflicts), 'conflict')}"
+    if document.outcome == "already_up_to_date":
         return "nothing to undo"
     if dry_run:
-        return f"would undo {result.source}"
-    return f"reverted {result.source}" + (f" at commit {result.commit.id}" if result.commit else "")
+        return f"would undo {document.source}"
+    commit = document.commit
+    return f"reverted {document.source}" + (f" at commit {commit.graph_commit_id}" if commit else "")

@@ -14,7 +14,7 @@ from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Branch, RunnerArguments, StateArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments, confirm_destruction, print_location
+from omnigraph.cli.target import GraphArguments, StorageArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.types import PlannedStep, SchemaPlan, SchemaResult
@@ -31,17 +31,17 @@ ChangedBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Ch
     "omnigraph schema show graph.omni --branch review/1 --json",
     capability=Capability.ANY,
 )
-def show(target: StorageArguments, state: StateArguments, output: TextOutput) -> None:
+def show(target: GraphArguments, state: StateArguments, output: TextOutput) -> None:
     """Show the accepted schema as .pg text.
 
     --json also prints the catalog, which contains the ids of types and properties.
     """
-    as_of = state.as_of()
-    snapshot = target.open(state.branch).snapshot(as_of)
+    reached = target.connect(state=state)
 
-    from omnigraph.wire.commits import schema_output
+    from omnigraph.wire.requests import StateParameters
 
-    output.show(lambda: schema_output(snapshot), text=snapshot.schema.source)
+    document = reached.client.schema(StateParameters(**reached.state))
+    output.show(lambda: document, text=document.schema_source)
 
 
 @command(

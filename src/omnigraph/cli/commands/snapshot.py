@@ -8,7 +8,7 @@ from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import StateArguments
 from omnigraph.cli.output import RowsFormat, format_pairs, write_text
 from omnigraph.cli.results import RowsOutput
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import GraphArguments
 
 TITLES: Final = {
     "table_key": "table",
@@ -24,18 +24,16 @@ TITLES: Final = {
     "omnigraph snapshot graph.omni --version 3 --format csv",
     capability=Capability.ANY,
 )
-def snapshot(target: StorageArguments, state: StateArguments, output: RowsOutput) -> None:
+def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) -> None:
     """Show the tables that are published together.
 
     Shows the newest state of a branch, or that of an earlier commit, manifest version or time.
     """
-    as_of = state.as_of()
-    selected = target.open(state.branch).snapshot(as_of)
-    selected.schema.require_intact()
+    reached = target.connect(state=state)
 
-    from omnigraph.wire.commits import snapshot_output
+    from omnigraph.wire.requests import StateParameters
 
-    document = snapshot_output(selected)
+    document = reached.client.snapshot(StateParameters(**reached.state))
     rows = [{name: getattr(dataset, name) for name in TITLES} for dataset in document.datasets]
     if output.format is RowsFormat.TABLE:
         pairs = format_pairs(

@@ -112,6 +112,7 @@ class Conflict:
             "entity_id": None if entity is None else entity.id,
             "kind": self.kind.value,
             "message": self.message,
+            "text": self.describe(),
             "properties": list(self.properties),
             **_objects(self.states or EntityStates(None, None, None)),
             **(
