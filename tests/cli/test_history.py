@@ -42,7 +42,7 @@ READS = {
     "diff_text": ("diff", "FIRST", "main"),
     "diff_json": ("diff", "FIRST", "b", "--json"),
     "commit_changes_jsonl": ("commit", "changes", "LAST", "--format", "jsonl"),
-    "changes_poll": ("changes", "poll", "--limit", "2"),
+    "changes_poll": ("changes", "poll", "--start", "beginning", "--limit", "2"),
     "changes_poll_json": ("changes", "poll", "--cursor", "FIRST", "--json"),
     "changes_poll_jsonl": ("changes", "poll", "--cursor", "FIRST", "--format", "jsonl"),
     "log": ("log",),
@@ -118,7 +118,7 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     reverted = done["commit"]["graph_commit_id"]
     assert [block["cause"]["graph_commit_id"] for block in feed["blocks"]] == [reverted]
     assert (feed["cursor"], feed["caught_up"]) == (reverted, True)
-    first = json.loads(run(directory, "changes", "poll", "--limit", "1", "--json").stdout)
+    first = json.loads(run(directory, "changes", "poll", "--start", "beginning", "--limit", "1", "--json").stdout)
     assert (len(first["blocks"]), "caught_up" in first) == (1, False)
     again = run(directory, "commit", "revert", last, "--json")
     assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "already_up_to_date")
@@ -133,8 +133,9 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     ("arguments", "exit_code", "code"),
     [
         (("diff", "main", "nowhere"), 1, "reference_missing"),
-        (("changes", "poll", "--cursor", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "change_feed_gap"),
-        (("commit", "changes", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
+        (("changes", "poll", "--cursor", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
+        (("changes", "poll", "--cursor", "HEAD", "--start", "now"), 2, "feed_start_twice"),
+        (("commit", "changes", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "reference_missing"),
         (("commit", "revert", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
         (("commit", "revert", "ROOT"), 3, "commit_is_first"),
         (("commit", "changes", "ROOT"), 3, "commit_is_first"),

@@ -17,6 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import (
     Applied,
     ErrorKind,
@@ -54,8 +55,12 @@ class RemoteError(OmnigraphError):
         conflicts = [str(row["text"]) for row in fact_rows(self.facts, "merge_conflicts") if "text" in row]
         rows = [_describe_row(row) for row in fact_rows(self.facts, "validation_errors")]
         parameters = [f"`{row['parameter']}`: {row['message']}" for row in fact_rows(self.facts, "parameters")]
-        lines = conflicts or (rows if len(rows) > 1 else []) or (parameters if len(parameters) > 1 else [])
-        return list_all(self.message, lines) if lines else self.message
+        if rows:
+            total = self.facts.get("total", len(rows))
+            return list_all(f"the input has {format_count(int(str(total)), 'error')}", rows)
+        if len(parameters) > 1:
+            return list_all(f"{len(parameters)} parameters do not fit", parameters)
+        return list_all(self.message, conflicts) if conflicts else self.message
 
 
 def _describe_row(row: Mapping[str, Any]) -> str:
