@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Both:
 
     directory: Path
     url: str
-    ids: dict[str, str]
+    ids: Mapping[str, str]
 
     def run(self, command: str, *, is_served: bool, name: str = "x") -> CommandResult:
         target = ["--server", self.url] if is_served else ["--store", "graph.omni"]

@@ -133,7 +133,7 @@ def cause_output(commit: CommitRecord) -> ChangeCauseOutput:
         authored_branch=commit.branch,
         actor_id=commit.actor,
         authored_at=commit.created_us,
-        operation=commit.operation,
+        operation=commit.operation.value,
     )
 
 
