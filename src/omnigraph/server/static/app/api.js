@@ -88,3 +88,4 @@ export const getCommit = (graph, id, options) => send("GET", `${of(graph)}/commi
 export const getCommitChanges = (graph, id, query, options) =>
   send("GET", `${of(graph)}/commits/${id}/changes`, { query, ...options });
 export const diffStates = (graph, query, options) => send("GET", `${of(graph)}/diff`, { query, ...options });
+export const getGraphHealth = (graph, options) => send("GET", `${of(graph)}/health`, options);

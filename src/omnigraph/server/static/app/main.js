@@ -5,7 +5,9 @@ import { listBranches, listGraphs, onRejected, whoami } from "./api.js";
 import { Brand, Icon } from "./parts/icons.js";
 import { RefPicker } from "./parts/refs.js";
 import { Answer, ErrorBox, Loading } from "./parts/widgets.js";
+import { BranchesPage } from "./pages/branches.js";
 import { GraphsPage } from "./pages/graphs.js";
+import { HealthPage } from "./pages/health.js";
 import { HistoryPage } from "./pages/history.js";
 import { LoginPage } from "./pages/login.js";
 import { QueryPage } from "./pages/query.js";
@@ -16,6 +18,8 @@ const PAGES = [
   { id: "query", text: "Query", Page: QueryPage },
   { id: "schema", text: "Schema", Page: SchemaPage },
   { id: "history", text: "History", Page: HistoryPage },
+  { id: "branches", text: "Branches", Page: BranchesPage },
+  { id: "health", text: "Health", Page: HealthPage },
 ];
 
 function App() {

@@ -31,7 +31,7 @@ export function GraphsPage({ graphs, caller }) {
 function GraphCard({ id }) {
   const snapshot = useRequest((signal) => getSnapshot(id, {}, { signal }), [id]);
   const link = (page) => makeAddress({ graph: id, ref: "main", page });
-  const pages = ["query", "schema", "history"];
+  const pages = ["query", "schema", "history", "branches", "health"];
   return html`<${Panel} title=${html`<a href=${link("query")}>${id}</a>`} actions=${html`<span class="tag success">serving</span>`}>
     <${Answer} answer=${snapshot}>${({ datasets }) => html`
       ${["node", "edge"].map((kind) => {

@@ -93,6 +93,7 @@ function CommitFacts({ commit }) {
     </dl>
     <div class="actions">
       <a class="button" href=${makeAddress({ graph, ref: id, page: "query" })}>Query this state</a>
+      ${parent && html`<a class="button" href=${link("branches", ["compare"], { from: parent, to: id })}>Compare with parent</a>`}
     </div>
     ${parent && html`<div class="stack"><h3>Undo this commit with a new one</h3><${Command} text=${command} /></div>`}`;
 }

@@ -1,10 +1,13 @@
-// The result of a query: rows, JSON; and the result of a change: its commit and the changed entities.
+// The result of a query: rows, JSON, graph and plan; and the result of a change: its commit and the changed entities.
 
 import { html, useMemo, useState } from "../../vendor/htm-preact.js";
 import { getCommitChanges } from "../api.js";
 import { usePages, usePlace } from "../state.js";
 import { ChangePages } from "./changes.js";
+import { hasEntities } from "./entities.js";
+import { GraphView } from "./graphview.js";
 import { Icon } from "./icons.js";
+import { PlanView } from "./plan.js";
 import { DataTable, download, toCsv } from "./table.js";
 import { count, Empty, Id, Notice, Panel, Tabs } from "./widgets.js";
 
@@ -21,7 +24,7 @@ export function ReadResult({ run, types }) {
   const file = `${result.query_name}-${result.graph_commit_id.slice(-8)}`;
   const csv = () => download(`${file}.csv`, "text/csv", toCsv(columns, result.rows));
   const json = () => download(`${file}.json`, "application/json", JSON.stringify(result.rows, null, 2));
-  const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }];
+  const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }, { id: "graph", text: "Graph" }, { id: "plan", text: "Plan" }];
   return html`<${Panel} kind="flush">
     <div class="result-head">
       <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
@@ -31,6 +34,9 @@ export function ReadResult({ run, types }) {
       <button type="button" title="Download all rows as JSON" onClick=${json}><${Icon} name="download" />JSON</button>
     </div>
     ${tab === "rows" && (result.rows.length ? html`<${DataTable} caption="Rows" columns=${columns} rows=${result.rows} />` : html`<${Empty} title="No rows">The query is correct, and nothing matches it.<//>`)}
+    ${tab === "graph" && (hasEntities(columns, types) ? html`<${GraphView} rows=${result.rows} columns=${columns} types=${types} />`
+      : html`<${Empty} title="The result has no entities">Return whole nodes or edges, for example <code>return { $p }</code>.<//>`)}
+    ${tab === "plan" && html`<${PlanView} request=${run.request} />`}
     ${tab === "json" && html`<${JsonText} value=${result.rows} />`}
   <//>`;
 }

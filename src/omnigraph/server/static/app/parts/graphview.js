@@ -1,0 +1,179 @@
+// A result as a graph: nodes coloured by type and labelled by key, and next to it a table of the same nodes. The drawing is a
+// canvas, so everything that it shows can also be reached through the table.
+
+import { html, useEffect, useRef, useState } from "../../vendor/htm-preact.js";
+import { begin, end, usePlace } from "../state.js";
+import { addEdgesBetween, addRows, directionsOf, drawnEdges, expand, NODES_MAX, nothing, STEP } from "./entities.js";
+import { Value } from "./table.js";
+import { TypeName } from "./types.js";
+import { count, ErrorBox, Loading, Notice, number } from "./widgets.js";
+
+const LABELLED_EDGES_MAX = 40;
+const GOLDEN_ANGLE = 2.39996;
+
+export function GraphView({ rows, columns, types }) {
+  const { graph, state } = usePlace();
+  const [drawn, setDrawn] = useState(null);
+  const [selected, setSelected] = useState(null);
+  const [offsets, setOffsets] = useState({});
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    const start = addRows(nothing, rows, columns, types);
+    setSelected(null);
+    setOffsets({});
+    addEdgesBetween(start, types, graph, state, stop.signal).then(setDrawn, (failure) => {
+      if (failure.name === "AbortError") return;
+      setError(failure);
+      setDrawn(start);
+    });
+    return () => stop.abort();
+  }, [rows]);
+  if (!drawn) return html`<${Loading} text="Loading edges" />`;
+  const node = drawn.nodes.get(selected);
+  const grow = async (direction) => {
+    setBusy(direction.key);
+    setError(null);
+    try {
+      const offset = offsets[direction.key] || 0;
+      const more = await expand(drawn, node, direction, offset, types, graph, state);
+      setDrawn(await addEdgesBetween(more.drawn, types, graph, state));
+      setOffsets({ ...offsets, [direction.key]: more.hasMore ? offset + STEP : Infinity });
+    } catch (failure) {
+      setError(failure);
+    }
+    setBusy(null);
+  };
+  return html`
+    ${drawn.isFull && html`<${Notice} kind="warning"><p>${number(NODES_MAX)} nodes are drawn, and the others are left out. Use a smaller limit to see all of them.</p><//>`}
+    ${error && html`<${ErrorBox} error=${error} />`}
+    <div class="graph-view">
+      <${Canvas} drawn=${drawn} selected=${selected} onSelect=${setSelected} />
+      <div class="graph-side">
+        ${node && html`<${NodeDetails} node=${node} types=${types} offsets=${offsets} busy=${busy} isFull=${drawn.nodes.size >= NODES_MAX} onExpand=${grow} onClose=${() => setSelected(null)} />`}
+        <${NodeTable} drawn=${drawn} selected=${selected} onSelect=${setSelected} />
+      </div>
+    </div>`;
+}
+
+function NodeDetails({ node, types, offsets, busy, isFull, onExpand, onClose }) {
+  const values = Object.entries(node.entity).filter(([name]) => !name.startsWith("@"));
+  return html`<section class="node-details" aria-label="Node">
+    <header><${TypeName} type=${node.type} /><code class="clip">${node.id}</code><button type="button" class="link" onClick=${onClose}>Close</button></header>
+    <dl class="facts small">${values.map(([name, value]) => html`<dt>${name}</dt><dd class="mono"><${Value} value=${value} /></dd>`)}</dl>
+    <h3>Expand</h3>
+    <div class="actions">${directionsOf(node, types).map((direction) => {
+      const isDone = offsets[direction.key] === Infinity;
+      return html`<button type="button" class="expand" disabled=${isDone || isFull || Boolean(busy)} title=${isDone ? "All are drawn" : `Load ${STEP} neighbours`} onClick=${() => onExpand(direction)}>
+        ${direction.isOut ? `${direction.type.name} → ${direction.other}` : `${direction.type.name} ← ${direction.other}`}${offsets[direction.key] > 0 && !isDone ? " …" : ""}</button>`;
+    })}</div>
+  </section>`;
+}
+
+function NodeTable({ drawn, selected, onSelect }) {
+  const nodes = [...drawn.nodes.values()];
+  return html`<p class="muted small graph-counts">${count(nodes.length, "node")}, ${count(drawnEdges(drawn).length, "edge")}</p>
+    <div class="table-box graph-table"><table><thead><tr><th>type</th><th>key</th></tr></thead>
+      <tbody>${nodes.map((node) => html`<tr class=${node.key === selected ? "current" : ""} key=${node.key}>
+        <td class="words"><${TypeName} type=${node.type} /></td>
+        <td><button type="button" class="link mono" data-node=${node.key} aria-pressed=${String(node.key === selected)} onClick=${() => onSelect(node.key)}>${node.id}</button></td></tr>`)}</tbody>
+    </table></div>`;
+}
+
+function Canvas({ drawn, selected, onSelect }) {
+  const container = useRef(null);
+  const drawing = useRef(null);
+  const select = useRef(onSelect);
+  select.current = onSelect;
+  const latest = useRef({});
+  latest.current = { drawn, selected };
+  useEffect(() => {
+    begin();
+    let isOver = false;
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const recolour = () => drawing.current?.style(styleSheet());
+    import("../../vendor/cytoscape.js").then(({ default: cytoscape }) => {
+      if (isOver) return;
+      drawing.current = cytoscape({ container: container.current, style: styleSheet(), minZoom: 0.1, maxZoom: 3, userZoomingEnabled: false });
+      drawing.current.on("tap", (event) => select.current(event.target === drawing.current || !event.target.isNode() ? null : event.target.id()));
+      show(drawing.current, latest.current.drawn, latest.current.selected);
+      dark.addEventListener("change", recolour);
+    }).finally(end);
+    return () => {
+      isOver = true;
+      dark.removeEventListener("change", recolour);
+      drawing.current?.destroy();
+    };
+  }, []);
+  useEffect(() => {
+    if (drawing.current) show(drawing.current, drawn, selected);
+  }, [drawn]);
+  useEffect(() => {
+    if (drawing.current) mark(drawing.current, selected);
+  }, [selected]);
+  const zoom = (factor) => drawing.current.zoom({ level: drawing.current.zoom() * factor, renderedPosition: { x: container.current.clientWidth / 2, y: container.current.clientHeight / 2 } });
+  // The wheel zooms only after a click into the drawing, so that it does not stop the page from scrolling.
+  return html`<div class="graph-canvas" onPointerDown=${() => drawing.current?.userZoomingEnabled(true)} onPointerLeave=${() => drawing.current?.userZoomingEnabled(false)}>
+    <div class="graph-drawing" ref=${container} role="img" aria-label="The graph. The table has the same nodes."></div>
+    <div class="graph-zoom">
+      <button type="button" aria-label="Zoom in" title="Zoom in" onClick=${() => zoom(1.3)}>+</button>
+      <button type="button" aria-label="Zoom out" title="Zoom out" onClick=${() => zoom(1 / 1.3)}>−</button>
+      <button type="button" title="Show everything" onClick=${() => drawing.current.fit(undefined, 24)}>Fit</button>
+    </div>
+  </div>`;
+}
+
+// Add what is not drawn yet, next to its neighbours, and lay everything out. The start is not random, so results repeat.
+function show(drawing, drawn, selected) {
+  if ([...drawing.nodes()].some((node) => !drawn.nodes.has(node.id()))) drawing.elements().remove();
+  const isNew = drawing.nodes().empty();
+  const origin = selected && drawing.getElementById(selected).nonempty() ? drawing.getElementById(selected).position() : { x: 0, y: 0 };
+  const fresh = [...drawn.nodes.values()].filter((node) => drawing.getElementById(node.key).empty());
+  const edges = drawnEdges(drawn).filter((edge) => drawing.getElementById(edge.key).empty());
+  drawing.add(fresh.map((node, index) => {
+    const radius = 24 * Math.sqrt(index + 1);
+    const position = { x: origin.x + radius * Math.cos(index * GOLDEN_ANGLE), y: origin.y + radius * Math.sin(index * GOLDEN_ANGLE) };
+    return { group: "nodes", data: { id: node.key, label: labelOf(node) }, classes: `type-${node.type.colour}`, position };
+  }));
+  drawing.add(edges.map(({ key, type, source, target }) => ({ group: "edges", data: { id: key, source, target, label: type.name } })));
+  drawing.edges().toggleClass("labelled", drawing.edges().length <= LABELLED_EDGES_MAX);
+  if (fresh.length || isNew) {
+    const amount = drawing.nodes().length;
+    drawing.layout({
+      name: "cose", animate: false, randomize: false, fit: true, padding: 32, componentSpacing: 60, nodeOverlap: 16,
+      idealEdgeLength: () => 72, nodeRepulsion: () => 12_000, gravity: 1, numIter: amount > 200 ? 300 : 800,
+    }).run();
+    if (drawing.zoom() > 1.4) {
+      drawing.zoom(1.4);
+      drawing.center();
+    }
+  }
+  mark(drawing, selected);
+}
+
+function mark(drawing, selected) {
+  drawing.elements().removeClass("current near");
+  if (!selected) return;
+  const node = drawing.getElementById(selected);
+  node.addClass("current");
+  node.connectedEdges().addClass("near");
+}
+
+const labelOf = ({ id, type, entity }) => (type.key_names.length ? id : String(entity.name ?? entity.title ?? `…${id.slice(-6)}`));
+
+// Colours of the page, so that both modes work.
+function styleSheet() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const font = { "font-family": "system-ui, sans-serif", "font-size": 12, color: colour("text"), "min-zoomed-font-size": 7 };
+  const types = Array.from({ length: 8 }, (_, index) => ({ selector: `.type-${index}`, style: { "background-color": colour(`type-${index}`) } }));
+  return [
+    { selector: "node", style: { ...font, label: "data(label)", width: 20, height: 20, "text-valign": "bottom", "text-margin-y": 4, "text-max-width": 120, "text-wrap": "ellipsis" } },
+    ...types,
+    { selector: "edge", style: { width: 1.4, "line-color": colour("muted"), "line-opacity": 0.6, "target-arrow-color": colour("muted"), "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier" } },
+    { selector: "edge.labelled, edge.near", style: { ...font, label: "data(label)", color: colour("muted"), "text-background-color": colour("bg"), "text-background-opacity": 0.9, "text-background-padding": 2, "min-zoomed-font-size": 9 } },
+    { selector: "edge.near", style: { "line-color": colour("accent"), "target-arrow-color": colour("accent"), "line-opacity": 1, width: 2 } },
+    { selector: "node.current", style: { "border-width": 3, "border-color": colour("accent"), "border-opacity": 1, width: 26, height: 26 } },
+  ];
+}

@@ -1,0 +1,95 @@
+"""The page Branches in a real browser: create, compare, merge and delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.browser.browser import Browser
+
+pytestmark = pytest.mark.browser
+
+
+def change(browser: Browser, branch: str, query: str) -> None:
+    script = """const [query, branch] = arguments;
+        return import('./ui/app/api.js').then(api => api.mutate('default', {query, branch}))"""
+    browser.run(script, query, branch)
+
+
+def create(browser: Browser, name: str, source: str = "main") -> None:
+    browser.open("#/g/default@main/branches")
+    browser.type("#branch-from", source)
+    browser.type("#branch-name", name)
+    browser.click("#create-branch")
+    browser.wait_text(f"Created branch {name}")
+    browser.find(f'[data-branch="{name}"]')
+
+
+def test_branches_have_their_distance_from_main(browser: Browser) -> None:
+    browser.open("#/g/default@main/branches")
+    cells = "return [...document.querySelector(arguments[0]).cells].map(cell => cell.innerText.trim())"
+    draft = browser.run(cells, '[data-branch="draft"]')
+    assert draft[0] == "draft"
+    assert int(draft[1]) >= 2
+    assert int(draft[2]) >= 2
+    assert "by ada" in draft[5]
+    assert browser.run(cells, '[data-branch="review/q3"]')[1] == "0"
+    assert browser.all('[data-branch="main"] .delete') == []
+
+
+def test_a_branch_is_created_and_deleted_after_a_question(browser: Browser) -> None:
+    browser.expected = ("409 (Conflict)",)
+    create(browser, "side/new")
+    browser.type("#branch-name", "side/new")
+    browser.click("#create-branch")
+    browser.wait_text("side/new", ".notice.error")
+    browser.click('[data-branch="side/new"] .delete')
+    browser.click("#confirm", "Delete branch side/new")
+    browser.wait_text("Deleted branch side/new")
+    browser.wait_for(lambda: not browser.all('[data-branch="side/new"]'), "the branch is deleted")
+
+
+def test_two_refs_are_compared_entity_by_entity(browser: Browser) -> None:
+    browser.open("#/g/default@main/branches/compare?from=main&to=draft")
+    browser.wait_text("margaret", ".changes")
+    heads = "return [...document.querySelectorAll('.change')].map(e => e.className.split(' ')[1])"
+    assert set(browser.run(heads)) == {"insert", "update"}
+    browser.click("#swap")
+    browser.wait_text("deleted", ".changes")
+    assert set(browser.run(heads)) == {"delete", "update"}
+    assert "from=draft&to=main" in browser.run("return location.hash")
+    browser.type("#compare-from", "main")
+    browser.wait_text("No entity differs")
+
+
+def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Browser) -> None:
+    create(browser, "release")
+    create(browser, "fix", "release")
+    change(browser, "fix", 'query a() { update Person set { score: 41 } where slug = "p20" }')
+    change(browser, "fix", 'query b() { insert Person { slug: "anita", name: "Anita Borg" } }')
+    change(browser, "release", 'query c() { update Person set { score: 42 } where slug = "p20" }')
+    browser.open("#/g/default@main/branches/merge?source=fix&target=release")
+    browser.wait_text("Decide 1 conflict to merge fix into release.")
+    browser.wait_text("divergent_update", ".conflict")
+    cells = "return [...document.querySelectorAll('.conflict tbody tr')].map(row => [...row.cells].map(c => c.innerText))"
+    ((name, _, ours, theirs),) = browser.run(cells)
+    assert (name, ours, theirs) == ("score", "42", "41")
+    assert not browser.find("#merge").is_enabled()
+    browser.click(".conflict input[value=theirs]")
+    browser.wait_text("release can be merged with fix.")
+    browser.wait_for(lambda: browser.find("#merge").is_enabled(), "the merge is possible")
+    browser.click("#merge")
+    browser.click("#delete-source")
+    browser.click("#confirm", "Merge into release")
+    browser.wait_text("Merged fix into release")
+    browser.wait_text("Deleted branch fix")
+    browser.click(".notice.success .id a")
+    browser.wait_text("41", ".change.update .new")
+    browser.wait_text("anita", ".details")
+
+
+def test_nothing_to_merge(browser: Browser) -> None:
+    browser.open("#/g/default@main/branches/merge?source=review%2Fq3&target=main")
+    browser.wait_text("main is already up to date with review/q3")
+    assert not browser.find("#merge").is_enabled()
+    browser.open("#/g/default@main/branches/merge?source=main&target=main")
+    browser.wait_text("Choose two different branches.")

@@ -1,0 +1,93 @@
+"""The graph and the plan of a result, in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.browser.browser import Browser
+from tests.server.browser.graph import PEOPLE
+
+pytestmark = pytest.mark.browser
+DRAWING = "document.querySelector('.graph-drawing')._cyreg.cy"
+ADA = 'query q() { match { $p: Person { slug: "p0" } $p worksAt $c } return { $p, $c } }'
+
+
+def show(browser: Browser, query: str, tab: str) -> None:
+    browser.open("#/g/default@review%2Fq3/query")
+    browser.type("#query-text", query)
+    browser.click("#run")
+    browser.click("[role=tab]", tab)
+    browser.wait_ready()
+
+
+def drawn(browser: Browser, script: str) -> Any:
+    browser.wait_for(lambda: bool(browser.run("return Boolean(document.querySelector('.graph-drawing')?._cyreg)")), "drawing")
+    return browser.run(f"const drawing = {DRAWING}; {script}")
+
+
+def test_nodes_are_drawn_with_the_edges_between_them(browser: Browser) -> None:
+    show(browser, ADA, "Graph")
+    assert drawn(browser, "return drawing.nodes().map(n => [n.data('label'), n.classes()[0]]).sort()")[-1] == ["p0", "type-0"]
+    assert drawn(browser, "return drawing.edges().map(e => e.data('label'))") == ["WorksAt"]
+    browser.wait_text("2 nodes, 1 edge", ".graph-side")
+
+
+def test_a_click_shows_the_properties_and_expand_loads_neighbours(browser: Browser) -> None:
+    show(browser, ADA, "Graph")
+    place = drawn(
+        browser,
+        """const box = document.querySelector('.graph-drawing').getBoundingClientRect();
+        const {x, y} = drawing.getElementById('node:Person p0').renderedPosition();
+        return [box.left + x, box.top + y]""",
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        event = {"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1}
+        browser.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+    browser.wait_text("Ada", ".node-details")
+    browser.click(".expand", "Knows → Person")
+    browser.wait_text("4 nodes", ".graph-side")
+    assert drawn(browser, "return drawing.nodes().length") == 4
+    browser.wait_for(lambda: not browser.find(".expand").is_enabled(), "all neighbours are drawn")
+
+
+def test_neighbours_are_loaded_25_at_a_time(browser: Browser) -> None:
+    show(browser, 'query q() { match { $c: Company } return { $c } order { $c.slug } }', "Graph")
+    busiest = """return fetch('graphs/default/query', {method: 'POST', headers: {'Content-Type': 'application/json'},
+        body: JSON.stringify({query: `query q() { match { $p worksAt $c } return { $c.slug as slug, count($p) as people }
+        order { people desc } limit 1 }`})}).then(answer => answer.json()).then(document => document.rows[0])"""
+    company = browser.run(busiest)
+    browser.click(f'[data-node="node:Company {company["slug"]}"]')
+    browser.click(".expand", "WorksAt ← Person")
+    total = min(company["people"], 25) + 4
+    browser.wait_text(f"{total} nodes", ".graph-side")
+
+
+def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
+    browser.open("#/g/default@main/branches")
+    insert = " ".join(f'insert Company {{ slug: "c{number}", city: "Rome" }}' for number in range(510))
+    script = """return import('./ui/app/api.js').then(async api => {
+        await api.createBranch('default', {name: 'many', from: 'main'});
+        await api.mutate('default', {query: arguments[0], branch: 'many'}) })"""
+    browser.run(script, f"query add() {{ {insert} }}")
+    browser.open("#/g/default@many/query")
+    browser.type("#query-text", "query q() { match { $c: Company } return { $c } }")
+    browser.click("#run")
+    browser.click("[role=tab]", "Graph")
+    browser.wait_text("500 nodes are drawn, and the others are left out.")
+    assert drawn(browser, "return drawing.nodes().length") == 500
+    assert len(browser.all(".graph-table tbody tr")) == 500
+
+
+def test_a_result_without_entities_has_no_graph(browser: Browser) -> None:
+    show(browser, "query q() { match { $p: Person } return { $p.name } }", "Graph")
+    browser.wait_text("return { $p }", "#result")
+
+
+def test_the_plan_has_steps_and_measures_them(browser: Browser) -> None:
+    show(browser, "query q() { match { $p: Person $p knows $q } return { $p.name, $q } limit 3 }", "Plan")
+    browser.wait_text("expand p -[Knows]-> q", ".plan")
+    assert f"scan node:Person as p [id, name]\t\t{PEOPLE + 1}" in browser.text(".plan")
+    browser.click("#measure")
+    browser.wait_text("ms", ".plan")
