@@ -63,11 +63,11 @@ function BranchRow({ branch, onDelete }) {
     <td class="words"><a href=${makeAddress({ graph, ref: name, page: "query" })}>${name}</a>
       ${branch.protected && html` <span class="tag" title="A policy protects this branch">protected</span>`}
       ${!branch.readable && html` <span class="tag error" title=${branch.error}>not readable</span>`}</td>
-    <td class="numeric">${isMain ? "" : number(branch.ahead)}</td>
-    <td class="numeric">${isMain ? "" : number(branch.behind)}</td>
-    <td><${Id} id=${branch.graph_commit_id} href=${branch.graph_commit_id && link("history", [branch.graph_commit_id])} /></td>
+    <td class="numeric" data-label="ahead">${isMain ? "–" : number(branch.ahead)}</td>
+    <td class="numeric" data-label="behind">${isMain ? "–" : number(branch.behind)}</td>
+    <td class="wide"><${Id} id=${branch.graph_commit_id} href=${branch.graph_commit_id && link("history", [branch.graph_commit_id])} /></td>
     <td class="words"><${Time} at=${branch.committed_at} /></td>
-    <td class="words"><${Time} at=${branch.created_at} />${branch.actor_id && html`<span class="muted"> by ${branch.actor_id}</span>`}</td>
+    <td class="words wide"><${Time} at=${branch.created_at} />${branch.actor_id && html`<span class="muted"> by ${branch.actor_id}</span>`}</td>
     <td class="row-actions">${!isMain && html`
       <a class="button" href=${link("branches", ["compare"], { from: "main", to: name })}>Compare</a>
       <a class="button" href=${link("branches", ["merge"], { source: name, target: "main" })}>Merge …</a>
@@ -113,7 +113,7 @@ function CompareView({ options }) {
       <${RefSelect} id="compare-from" label="From" value=${from} onChange=${(value) => go({ from: value })} allowCommit />
       <button type="button" id="swap" title="Swap the two states" aria-label="Swap the two states" onClick=${() => go({ from: to, to: from })}>⇄</button>
       <${RefSelect} id="compare-to" label="To" value=${to} onChange=${(value) => go({ to: value })} allowCommit />
-      <span class="muted small form-note">A branch or a commit id.</span>
+      <span class="muted small form-note">Each is a branch or a commit id.</span>
     </div>
     <${Panel} title=${html`${summary(pages)}`}><${ChangePages} pages=${pages} /><//>`;
 }

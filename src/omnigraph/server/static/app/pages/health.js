@@ -38,29 +38,27 @@ function Checks({ findings }) {
     const own = findings.filter((finding) => finding.check === name);
     const health = SEVERITY.find((severity) => own.some((finding) => finding.health === severity));
     const text = health === "ok" ? own[0].message : count(own.filter((finding) => finding.health === health).length, "finding");
-    return html`<li data-check=${name} class=${health}><${Icon} name=${health === "ok" ? "check" : "alert"} /><strong>${NAMES[name] || name}</strong><span class="muted small clip" title=${text}>${text}</span></li>`;
+    return html`<li data-check=${name} class=${`is-${health}`}><${Icon} name=${health === "ok" ? "check" : "alert"} /><strong>${NAMES[name] || name}</strong><span class="muted small clip" title=${text}>${text}</span></li>`;
   })}</ul>`;
 }
 
-// Findings that the same command fixes are one panel.
+// A panel per check; findings that the same command fixes share it.
 function Findings({ findings }) {
   const open = findings.filter((finding) => finding.health !== "ok").sort((left, right) => SEVERITY.indexOf(left.health) - SEVERITY.indexOf(right.health));
   if (!open.length) return html`<${Panel}><${Empty} title="Nothing to do">No check has a finding.<//><//>`;
-  return groupByFix(open).map((own) => {
-    const [{ check, health, fix }] = own;
+  return groupBy(open, ({ check, health }) => `${check} ${health}`).map((own) => {
+    const [{ check, health }] = own;
     return html`<${Panel} kind="finding" title=${NAMES[check] || check} actions=${html`<span class="tag ${TAGS[health]}">${health}</span>`}>
-      <ul class="findings">${own.map(({ where, branch, message }) => html`<li>${where && html`<code>${where}</code>`}${branch && html`<span class="muted small">on ${branch}</span>`}<span>${message}</span></li>`)}</ul>
-      ${fix && html`<${Fix} text=${fix} />`}
+      ${groupBy(own, ({ fix }) => fix).map((group) => html`<div class="stack">
+        <ul class="findings">${group.map(({ where, branch, message }) => html`<li><code>${where}</code><span class="muted small">${branch && `on ${branch}`}</span><span>${message}</span></li>`)}</ul>
+        ${group[0].fix && html`<${Fix} text=${group[0].fix} />`}</div>`)}
     <//>`;
   });
 }
 
-function groupByFix(findings) {
+function groupBy(items, keyOf) {
   const groups = new Map();
-  for (const finding of findings) {
-    const key = `${finding.check} ${finding.health} ${finding.fix}`;
-    groups.set(key, [...(groups.get(key) || []), finding]);
-  }
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) || []), item]);
   return [...groups.values()];
 }
 

@@ -29,7 +29,7 @@ export function ReadResult({ run, types }) {
     <div class="result-head">
       <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
       <span class="spring"></span>
-      <span class="muted small">${formatDuration(milliseconds)} at commit</span><${Id} id=${result.graph_commit_id} />
+      <span class="muted small">${formatDuration(milliseconds)}<span class="wide"> at commit</span></span><${Id} id=${result.graph_commit_id} />
       <button type="button" title="Download all rows as CSV" onClick=${csv}><${Icon} name="download" />CSV</button>
       <button type="button" title="Download all rows as JSON" onClick=${json}><${Icon} name="download" />JSON</button>
     </div>
