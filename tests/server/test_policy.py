@@ -98,6 +98,14 @@ def test_changes_of_a_commit_that_the_actor_must_not_read_are_those_of_an_unknow
     assert denied.body.replace(commit.encode(), b"") == unknown.body.replace(commit[::-1].encode(), b"")
 
 
+def test_branches_say_what_the_policy_protects(server: ServerProcess) -> None:
+    rows = ask(server, "act-bo", "GET", "branches").document["details"]
+    assert {row["name"]: row["protected"] for row in rows if row["name"] in {"main", "review"}} == {
+        "main": True,
+        "review": False,
+    }
+
+
 def test_a_denied_load_writes_nothing(server: ServerProcess, directory: Path) -> None:
     files_before = {path for path in (directory / "graph.omni").rglob("*") if path.is_file()}
     headers = {"Content-Type": "application/x-ndjson"}

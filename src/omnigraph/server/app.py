@@ -191,6 +191,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             condition=read_condition(request, route),
             may_delete=_may_delete(serving, actor),
             health=serving.health[graph_id].read,
+            protects=serving.gate.protects,
         )
         if route.is_subject_in_url:
             await run_in_thread(partial(_authorize, serving, route, call, actor))
@@ -234,6 +235,7 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
                 body=arguments,
                 may_delete=_may_delete(serving, actor),
                 health=serving.health[graph_id].read,
+                protects=serving.gate.protects,
             )
             _authorize(serving, route, call, actor)
             return route.run(call)

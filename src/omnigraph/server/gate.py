@@ -52,6 +52,9 @@ class ActionGate(Protocol):
     def allowed(self, actor: str) -> dict[GraphAction, str]:
         """Return for each action on how many branches it is allowed: `none`, `some` or `all`."""
 
+    def protects(self) -> Callable[[str], bool] | None:
+        """Return a function that returns whether a branch is protected; None without a policy."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessGate:
@@ -74,6 +77,9 @@ class AccessGate:
         """Return `all` or `none` for each action."""
         is_reader = self.state is AccessState.READ
         return {action: "none" if is_reader and action not in READ_ACTIONS else "all" for action in GraphAction}
+
+    def protects(self) -> None:
+        """Return None: without a policy, no branch is protected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,10 @@ class PolicyActionGate:
         gate = PolicyGate(self.policy())
         branches = self.list_branches()
         return {action: gate.extent(actor, AccessAction(action.value), branches) for action in GraphAction}
+
+    def protects(self) -> Callable[[str], bool]:
+        """Return a function that returns whether the policy protects a branch."""
+        return self.policy().bundle.is_protected
 
 
 def _log_decision(actor: str, authority: Authority, decision: PolicyDecision) -> None:

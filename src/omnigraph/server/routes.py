@@ -46,6 +46,8 @@ class RouteCall:
     """Raises if the caller must not delete a branch."""
     health: Callable[[], maintenance.GraphHealthOutput]
     """Returns the health of the graph, which is cached."""
+    protects: Callable[[], Callable[[str], bool] | None] = lambda: None
+    """Returns what a policy protects."""
     condition: str | None = None
     """The commit of the header `Omnigraph-If-Graph-Commit`."""
     body: Any = None
@@ -113,6 +115,11 @@ def _created_by_load(call: RouteCall) -> Subject | None:
     if parameters.base is None or call.graph.has_branch(name):
         return None
     return Subject(branch=parameters.base.strip(), target=name)
+
+
+def _list_branches(call: RouteCall) -> commits.BranchListOutput:
+    document, is_protected = call.graph.list_branches(), call.protects()
+    return document if is_protected is None else commits.with_protection(document, is_protected)
 
 
 def _merge(call: RouteCall) -> results.BranchMergeOutput:
@@ -278,7 +285,7 @@ ROUTES: Final = (
         operation="listBranches",
         summary="The branches",
         action=GraphAction.READ,
-        run=lambda call: call.graph.list_branches(),
+        run=_list_branches,
         response=commits.BranchListOutput,
     ),
     Route(

@@ -6,7 +6,7 @@ same time as text, as `--at` takes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -118,6 +118,8 @@ class BranchOutput(msgspec.Struct, frozen=True, kw_only=True):
     behind: int | None
     readable: bool
     error: str | None
+    protected: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether the policy of a server protects the branch. Omitted without a policy."""
 
 
 class BranchListOutput(msgspec.Struct, frozen=True):
@@ -239,6 +241,12 @@ def branch_list_output(statuses: Sequence[BranchStatus]) -> BranchListOutput:
     return BranchListOutput(
         sorted(status.record.name for status in statuses), [_branch_output(status) for status in statuses]
     )
+
+
+def with_protection(document: BranchListOutput, is_protected: Callable[[str], bool]) -> BranchListOutput:
+    """Return the document of all branches, with what a policy protects."""
+    details = [msgspec.structs.replace(row, protected=is_protected(row.name)) for row in document.details]
+    return BranchListOutput(document.branches, details)
 
 
 def branch_create_output(uri: str, source: str, record: BranchRecord) -> BranchCreateOutput:

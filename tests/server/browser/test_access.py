@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Final
 import pytest
 import urllib3
 
+from tests.policy.test_bundle import TEAM
 from tests.server.browser.browser import Browser
 from tests.server.process import READ, ServerProcess, serve
 from tests.waiting import SECONDS_MAX
@@ -103,3 +105,39 @@ def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
     forged = """return import('./ui/app/api.js').then(api => api.mutate('default', {query: arguments[0]}))
         .then(() => 'done', error => [error.status, error.code])"""
     assert browser.run(forged, 'query add() { insert Company { slug: "x", city: "Rome" } }') == [403, "access_denied"]
+
+
+def test_a_reader_sees_branches_without_buttons_that_write(browser: Browser, reading_server: ServerProcess) -> None:
+    browser.base = f"http://{reading_server.address}"
+    browser.expected = ("401 (Unauthorized)",)
+    browser.open("#/g/default@main/branches")
+    browser.run("sessionStorage.clear()")
+    browser.open("#/g/default@main/branches")
+    log_in(browser, READ)
+    browser.find('[data-branch="draft"]')
+    assert browser.all("#create-branch, .delete") == []
+    browser.go("#/g/default@main/branches/merge?source=draft&target=main")
+    browser.wait_text("Your token does not allow merges. This is a preview.")
+    browser.wait_text("1 conflict")
+    assert browser.all("#merge") == []
+
+
+def test_a_policy_decides_about_each_branch(browser: Browser, graph: Path, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(TEAM)
+    environment = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"act-bo": "token-bo", "stranger": "token-x"})}
+    with serve(graph, tmp_path, "--policy", str(tmp_path / "team.yaml"), environment=environment) as running:
+        browser.base = f"http://{running.address}"
+        browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
+        browser.open("#/g/default@main/branches")
+        log_in(browser, "token-bo")
+        browser.wait_text("protected", '[data-branch="main"]')
+        assert "protected" not in browser.text('[data-branch="draft"]')
+        assert browser.all("#create-branch, .delete") == []
+        browser.go("#/g/default@main/query")
+        browser.type("#query-text", 'query rate() { update Person set { score: 6 } where slug = "p5" }')
+        browser.click("#run", "Run change")
+        browser.click("#confirm")
+        browser.wait_text("Policy denied action 'change' on branch 'main'", "#result .notice.error")
+        browser.click("#log-out")
+        log_in(browser, "token-x")
+        browser.wait_text("Policy denied", ".notice.error")

@@ -70,7 +70,9 @@ def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Brows
     browser.open("#/g/default@main/branches/merge?source=fix&target=release")
     browser.wait_text("Decide 1 conflict to merge fix into release.")
     browser.wait_text("divergent_update", ".conflict")
-    cells = "return [...document.querySelectorAll('.conflict tbody tr')].map(row => [...row.cells].map(c => c.innerText))"
+    cells = (
+        "return [...document.querySelectorAll('.conflict tbody tr')].map(row => [...row.cells].map(c => c.innerText))"
+    )
     ((name, _, ours, theirs),) = browser.run(cells)
     assert (name, ours, theirs) == ("score", "42", "41")
     assert not browser.find("#merge").is_enabled()

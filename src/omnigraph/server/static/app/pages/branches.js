@@ -63,8 +63,8 @@ function BranchRow({ branch, onDelete }) {
     <td class="words"><a href=${makeAddress({ graph, ref: name, page: "query" })}>${name}</a>
       ${branch.protected && html` <span class="tag" title="A policy protects this branch">protected</span>`}
       ${!branch.readable && html` <span class="tag error" title=${branch.error}>not readable</span>`}</td>
-    <td class="numeric" data-label="ahead">${isMain ? "–" : number(branch.ahead)}</td>
-    <td class="numeric" data-label="behind">${isMain ? "–" : number(branch.behind)}</td>
+    <td class="numeric" data-label=${isMain ? undefined : "ahead"}>${isMain ? "" : number(branch.ahead)}</td>
+    <td class="numeric" data-label=${isMain ? undefined : "behind"}>${isMain ? "" : number(branch.behind)}</td>
     <td class="wide"><${Id} id=${branch.graph_commit_id} href=${branch.graph_commit_id && link("history", [branch.graph_commit_id])} /></td>
     <td class="words"><${Time} at=${branch.committed_at} /></td>
     <td class="words wide"><${Time} at=${branch.created_at} />${branch.actor_id && html`<span class="muted"> by ${branch.actor_id}</span>`}</td>
