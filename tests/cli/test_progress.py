@@ -77,6 +77,30 @@ def test_single_task_prints_no_progress(monkeypatch: pytest.MonkeyPatch) -> None
     assert stderr.getvalue() == ""
 
 
+def test_single_task_prints_the_bytes_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = StringIO()
+    monkeypatch.setattr("sys.stderr", stderr)
+    with show_progress(quiet=False) as report:
+        for seconds, size, done in ((2.0, 2_000_000, 0), (4.0, 4_000_000, 0), (5.0, 8_000_000, 1)):
+            report(
+                Progress(
+                    step="load",
+                    seconds=seconds,
+                    tasks_done=done,
+                    tasks_total=1,
+                    rows=size // 1000,
+                    bytes=size,
+                    bytes_total=8_000_000,
+                    is_last=done == 1,
+                )
+            )
+    assert stderr.getvalue().splitlines() == [
+        "load: 0/1 task, 2,000 rows, 2.0 MB, 1.0 MB/s, 6 s left",
+        "load: 0/1 task, 4,000 rows, 4.0 MB, 1.0 MB/s, 4 s left",
+        "load: 1/1 task, 8,000 rows, 8.0 MB, 1.6 MB/s",
+    ]
+
+
 def test_quiet_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)

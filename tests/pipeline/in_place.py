@@ -34,7 +34,8 @@ def load_here(root: Location, data: object, type_name: str | None = None, mode: 
     options = LoadOptions(mode=mode, actor="ada", type=type_name)
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan) as source:
-        return load(root, LoadRequest(source=source, mode=LoadMode(mode), actor="ada"), in_place)
+        named = plan.inputs.type_names
+        return load(root, LoadRequest(source=source, mode=LoadMode(mode), actor="ada", named_types=named), in_place)
 
 
 def violations(root: Location, data: object, type_name: str | None = None) -> list[tuple[Any, ...]]:

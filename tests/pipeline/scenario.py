@@ -154,7 +154,7 @@ def run_pair() -> dict[str, Any]:
 
 
 def run_events() -> dict[str, Any]:
-    """Collect the progress of a Connect session, which has counts of tasks but no sizes."""
+    """Collect the progress of a Connect session, whose workers report sizes through a directory."""
     events: list[Progress] = []
     session = spark_session()
     results = SparkRunner(report=events.append)(square, tasks(5))

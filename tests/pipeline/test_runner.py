@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.progress import Progress
-from omnigraph.pipeline.runner import LocalRunner, TaskError, TaskSize, task
+from omnigraph.pipeline.runner import LocalRunner, TaskError, TaskSize, report_partial, task
 from tests.waiting import SECONDS_MAX
 
 
@@ -59,6 +59,27 @@ def test_progress_counts_tasks_rows_and_bytes() -> None:
     assert [report.is_last for report in reports] == [False, False, True]
     last = reports[-1]
     assert (last.step, last.tasks_total, last.rows, last.bytes, last.bytes_total) == ("squares", 3, 14, 30, 6)
+
+
+def test_progress_has_what_a_running_task_reported() -> None:
+    opened = threading.Event()
+    reports: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        reports.append(progress)
+        opened.set()
+
+    @task("long", _rows)
+    def work(number: int) -> int:
+        report_partial(TaskSize(rows=1, bytes=3))
+        assert opened.wait(SECONDS_MAX)
+        return number
+
+    assert LocalRunner(report)(work, [5]) == [5]
+    sizes = [(event.tasks_done, event.rows, event.bytes, event.is_last) for event in reports]
+    assert sizes[0] == (0, 1, 3, False)
+    assert sizes[-1] == (1, 5, 10, True)
+    report_partial(TaskSize(rows=1))  # outside of a task nothing happens
 
 
 def test_error_of_omnigraph_is_raised_unchanged() -> None:

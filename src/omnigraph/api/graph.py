@@ -451,7 +451,7 @@ class Graph(Displayed):
             data: A file, a directory or a glob, a list of them, a frame (pyarrow, pandas, Polars, Spark), a list of
                 dicts, or a dict of frames, lists of dicts or files by type.
             type: The type of the rows of a frame, of dicts, or of Parquet and CSV files.
-            mode: `append`, `merge` or `overwrite`.
+            mode: `append`, `merge`, `patch` or `overwrite`.
             actor: Who loads. Default: the actor of the graph.
             dry_run: Check the input and write nothing.
             rejects: A file for every violation, as lines of JSON.

@@ -141,6 +141,7 @@ PUBLISHER_BACKOFF_SECONDS_MAX: Final = 0.5
 JAVA_PROBE_SECONDS_MAX: Final = 30
 SPARK_LOG_BYTES_MAX: Final = 4 * 1024 * 1024
 SPARK_POLL_SECONDS: Final = 0.1
+PROGRESS_SECONDS: Final = 0.5
 SPARK_CANCEL_SECONDS_MAX: Final = 10.0
 SPARK_ERROR_BYTES_MAX: Final = 256 * 1024
 EXECUTOR_PROBES: Final = 8  # tasks of the job that asks executors for their packages

@@ -1,6 +1,6 @@
 """Shows progress on stderr: a bar on a terminal, elsewhere a plain line at most every second, nothing when quiet.
 
-Work that ends within a second shows nothing, and a single task prints no lines, because it has no intermediate states.
+Work that ends within a second shows nothing. A single task prints lines only if it reports a part of its bytes.
 The events are values of `omnigraph.base.progress`; a command passes the function that `show_progress` yields. The bar
 is removed at the end, also after an error.
 """
@@ -71,7 +71,10 @@ class _Lines:
     def show(self, progress: Progress) -> None:
         printed_at = self._printed_at.get(progress.step)
         is_early = progress.seconds < (_SECONDS_BEFORE if printed_at is None else printed_at + _SECONDS_BETWEEN)
-        if progress.tasks_total <= 1 or (is_early and not (progress.is_last and printed_at is not None)):
+        is_started = progress.bytes is not None and 0 < progress.bytes < (progress.bytes_total or 0)
+        if progress.tasks_total <= 1 and not is_started and printed_at is None:
+            return
+        if is_early and not (progress.is_last and printed_at is not None):
             return
         self._printed_at[progress.step] = progress.seconds
         sys.stderr.write(describe(progress) + "\n")

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, nulls, rows_where, take_rows, whole_array
+from omnigraph.arrow.columns import Column, Mask, nulls, rows_where, take_rows, whole_array
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.identity import row_ids
+from omnigraph.integrity.identity import derived_ids, row_ids
 from omnigraph.integrity.raw import FROM, ID, TO, RawBatch, null_rows
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations, violations_in
@@ -59,9 +59,20 @@ class CheckedBatch:
     comparable_ids: Column
 
 
-def check_batch(entity: Entity, raw: RawBatch) -> CheckedBatch:
-    """Convert rows to the types of the schema, and check the rules about one row."""
-    converter = _BatchConverter(raw)
+@dataclass(frozen=True, slots=True, eq=False)
+class ExistingRows:
+    """The rows of the graph that a patch completes, aligned with the rows of a batch.
+
+    `retained` has for each column of the table which rows of the batch get the value of the existing row.
+    """
+
+    rows: pa.Table
+    retained: Mapping[str, Mask]
+
+
+def check_batch(entity: Entity, raw: RawBatch, existing: ExistingRows | None = None) -> CheckedBatch:
+    """Convert rows to the types of the schema, complete those of a patch, and check the rules about one row."""
+    converter = _BatchConverter(raw, existing)
     columns: dict[str, Column] = {}
     if isinstance(entity, EdgeType):
         for name, column in _ENDPOINT_COLUMNS.items():
@@ -82,11 +93,28 @@ def check_batch(entity: Entity, raw: RawBatch) -> CheckedBatch:
     return CheckedBatch(build(arrays, schema=schema), violations, ids.comparable)
 
 
+def patched_ids(entity: Entity, raw: RawBatch) -> Column:
+    """Return the ids of the rows of a patch: the explicit id or that of the key, or null for a new row."""
+    converter = _BatchConverter(raw, None)
+    explicit = converter.column(ID, _TEXT, required=False)
+    if not entity.key:
+        return explicit
+    columns: dict[str, Column] = {}
+    if isinstance(entity, EdgeType):
+        columns = {column: converter.column(name, _TEXT, required=False) for name, column in _ENDPOINT_COLUMNS.items()}
+    for definition in entity.properties:
+        if definition.name in entity.key:
+            columns[definition.name] = converter.property(definition)
+    ids: Column = pc.coalesce(explicit, derived_ids(entity, columns))
+    return ids
+
+
 @dataclass(frozen=True, slots=True)
 class _BatchConverter:
     """Converts the columns of one batch and collects their violations."""
 
     raw: RawBatch
+    existing: ExistingRows | None
     violations: list[RuleViolations] = field(default_factory=list)
 
     def column(self, name: str, target: PropertyType, *, required: bool) -> Column:
@@ -94,12 +122,19 @@ class _BatchConverter:
         if raw is None:
             raw = nulls(self.raw.rows, arrow_type(target))
         assert len(raw) == self.raw.rows, f"the column {name} has {len(raw)} of {self.raw.rows} rows"
+        stored_name = _ENDPOINT_COLUMNS.get(name, name)
+        retained = None if self.existing is None else self.existing.retained.get(stored_name)
         if required:
-            self.violations.extend(check_required(name, raw))
+            self.violations.extend(_outside(check_required(name, raw), retained))
         converted = convert(raw, target)
         for entry in converted.invalid:
             self.violations.extend(violations_in(entry.rule, name, entry.message, entry.rows, raw))
-        return converted.values
+        if self.existing is None or retained is None or not retained.any():
+            return converted.values
+        stored = whole_array(self.existing.rows.column(stored_name))
+        both = pa.concat_arrays([converted.values, stored])
+        positions = np.arange(self.raw.rows, dtype=np.int64)
+        return take_rows(both, np.where(retained, positions + self.raw.rows, positions))
 
     def property(self, definition: Property) -> Column:
         """Convert a property; a missing value of a required property is its default, if it has one."""
@@ -112,9 +147,17 @@ class _BatchConverter:
             return column
         mask = np.zeros(self.raw.rows, dtype=np.bool_)
         mask[missing] = True
+        if self.existing is not None:
+            mask &= ~self.existing.retained[definition.name]
         make: Any = pa.scalar
         filled: Column = pc.if_else(pa.array(mask), make(definition.default, column.type), column)
         return filled
+
+
+def _outside(violations: Iterable[RuleViolations], retained: Mask | None) -> Iterator[RuleViolations]:
+    """Yield the violations of rows that do not get their value from an existing row."""
+    for group in violations:
+        yield group if retained is None else group.only(np.flatnonzero(~retained[group.rows]))
 
 
 def _check_unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[RuleViolations]:

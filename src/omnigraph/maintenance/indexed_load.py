@@ -29,7 +29,7 @@ class LoadResult(Displayed):
     branch: str
     """The branch that was written to."""
     mode: str
-    """`append`, `merge` or `overwrite`."""
+    """`append`, `merge`, `patch` or `overwrite`."""
     counts: Mapping[str, int]
     """The rows of the input by the alias of their type, `node:Person` or `edge:Knows`."""
     actor: str

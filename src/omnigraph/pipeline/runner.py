@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from omnigraph.base import limits
@@ -80,6 +82,26 @@ class TaskInfo:
     is_table: bool = False
 
 
+_RUNNING: Final = threading.local()
+
+
+def report_partial(size: TaskSize) -> None:
+    """Report what the running task has done so far, for the progress of long tasks. Some runners ignore it."""
+    receive: Callable[[TaskSize], None] | None = getattr(_RUNNING, "receive", None)
+    if receive is not None:
+        receive(size)
+
+
+@contextmanager
+def receive_partial(receive: Callable[[TaskSize], None]) -> Iterator[None]:
+    """Call the function with what the task of this thread reports."""
+    _RUNNING.receive = receive
+    try:
+        yield
+    finally:
+        del _RUNNING.receive
+
+
 _INFO: Final[dict[Callable[..., Any], TaskInfo]] = {}
 
 
@@ -124,11 +146,20 @@ class LocalRunner:
         progress = _StepProgress(info, tasks, self.report)
         stop = threading.Event()
         with ThreadPoolExecutor(count, "omnigraph-task") as threads:
-            futures = [threads.submit(_run_task, function, task, stop) for task in tasks]
+            futures = [
+                threads.submit(_run_task, function, task, stop, partial(progress.set_partial, number))
+                for number, task in enumerate(tasks)
+            ]
+            numbers = {future: number for number, future in enumerate(futures)}
+            running = set(futures)
             try:
-                for future in as_completed(futures):
-                    if not isinstance(future.exception(), CancelledError):  # the error of another task follows
-                        progress.add(future.result())
+                while running:
+                    done, running = wait(running, limits.PROGRESS_SECONDS, FIRST_COMPLETED)
+                    for future in done:
+                        if not isinstance(future.exception(), CancelledError):  # the error of another task follows
+                            progress.add(numbers[future], future.result())
+                    if not done:
+                        progress.send()
             finally:
                 stop.set()
         return [future.result() for future in futures]
@@ -137,11 +168,14 @@ class LocalRunner:
         return True
 
 
-def _run_task(function: Callable[[Task], Result], task: Task, stop: threading.Event) -> Result:
+def _run_task(
+    function: Callable[[Task], Result], task: Task, stop: threading.Event, receive: Callable[[TaskSize], None]
+) -> Result:
     if stop.is_set():
         raise CancelledError
     try:
-        return function(task)
+        with receive_partial(receive):
+            return function(task)
     except BaseException as error:
         stop.set()
         if isinstance(error, Exception) and not isinstance(error, OmnigraphError):
@@ -161,27 +195,41 @@ def task_failed(error: Exception) -> TaskError:
 
 
 class _StepProgress:
-    """Reports the finished tasks of one step."""
+    """Reports the finished tasks of one step, and what the running ones have done."""
 
     def __init__(self, info: TaskInfo, tasks: Sequence[Any], report: Report) -> None:
         self._info, self._report = info, report
         self._done, self._total = 0, len(tasks)
         self._bytes_total = None if info.input_bytes is None else sum(map(info.input_bytes, tasks))
         self._size = None if info.measure is None else TaskSize()
+        self._partial: dict[int, TaskSize] = {}
         self._started = SYSTEM_CLOCK.monotonic()
 
-    def add(self, result: object) -> None:
+    def set_partial(self, number: int, size: TaskSize) -> None:
+        """Set what a running task has done; called by its thread."""
+        self._partial[number] = size
+
+    def add(self, number: int, result: object) -> None:
+        """Add a finished task, and report it."""
         self._done += 1
+        self._partial.pop(number, None)
         if self._info.measure is not None and self._size is not None:
             self._size += self._info.measure(result)
+        self.send()
+
+    def send(self) -> None:
+        """Report the progress."""
+        size = self._size
+        for partial_size in list(self._partial.values()):
+            size = partial_size if size is None else size + partial_size
         self._report(
             Progress(
                 step=self._info.step,
                 seconds=SYSTEM_CLOCK.monotonic() - self._started,
                 tasks_done=self._done,
                 tasks_total=self._total,
-                rows=self._size.rows if self._size else None,
-                bytes=self._size.bytes if self._size else None,
+                rows=size.rows if size else None,
+                bytes=size.bytes if size else None,
                 bytes_total=self._bytes_total,
                 is_last=self._done == self._total,
             )

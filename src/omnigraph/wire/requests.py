@@ -57,7 +57,7 @@ class LintRequest(StateParameters, frozen=True, kw_only=True):
     files: list[LintFile]
 
 
-LoadModeName = Literal["append", "merge", "overwrite"]
+LoadModeName = Literal["append", "merge", "patch", "overwrite"]
 
 
 class LoadParameters(WireRequest, frozen=True, kw_only=True, rename={"base": "from"}):

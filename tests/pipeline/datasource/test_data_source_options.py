@@ -63,6 +63,7 @@ MODES: dict[str, tuple[str | None, bool, LoadMode]] = {
     "nothing said": (None, False, LoadMode.APPEND),
     "append": ("append", False, LoadMode.APPEND),
     "merge": ("merge", False, LoadMode.MERGE),
+    "patch": ("patch", False, LoadMode.PATCH),
     "save mode": (None, True, LoadMode.OVERWRITE),
     "both": ("overwrite", True, LoadMode.OVERWRITE),
 }

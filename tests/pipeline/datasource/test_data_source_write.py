@@ -88,6 +88,20 @@ def test_a_merge_replaces_and_inserts(root: Location) -> None:
     assert read_contents(root)[PERSON] == {"a": 1, "b": 20, "c": 3}
 
 
+def test_a_patch_keeps_the_values_of_omitted_columns(root: Location) -> None:
+    save(root, people(b=20).select(["slug"]), people(c=3).select(["slug"]), mode=LoadMode.PATCH)
+    assert read_contents(root)[PERSON] == {"a": 1, "b": 2, "c": None}
+
+
+def test_a_patch_fails_if_the_table_changed(root: Location) -> None:
+    write_plan = plan(root, LoadMode.PATCH)
+    parts = written(write_plan, people(b=20).select(["slug"]))
+    save(root, people(b=21), mode=LoadMode.MERGE)
+    with pytest.raises(TableMovedError, match="the table changed during the write"):
+        commit_parts(write_plan, parts)
+    assert read_contents(root)[PERSON]["b"] == 21
+
+
 def test_overwrite_replaces_the_type_also_with_no_rows(root: Location) -> None:
     save(root, people(z=9), mode=LoadMode.OVERWRITE)
     assert read_contents(root)[PERSON] == {"z": 9}

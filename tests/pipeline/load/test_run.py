@@ -21,7 +21,7 @@ from omnigraph.pipeline.load.run import LoadCounts, Loaded, LoadRejectedError, L
 from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.pipeline.in_place import BucketedSource, in_place
 
@@ -161,6 +161,29 @@ def test_overwrite_replaces_the_types_that_are_named(root: Location, load_record
     load_records(GRACE, mode=LoadMode.OVERWRITE)
     assert people(root) == {"grace": None}
     assert len(contents(root)["node:Note"]) == 1
+
+
+@pytest.mark.parametrize("kind", [InputSource, BucketedSource])
+def test_overwrite_without_rows_empties_a_named_type(
+    root: Location, load_records: Callable[..., Loaded], tmp_path: Path, kind: type[InputSource]
+) -> None:
+    if kind is BucketedSource and root.scheme is Scheme.MEMORY:
+        pytest.skip("a graph in memory has no buckets")
+    load_records(ADA, GRACE, KNOWS)
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"")
+
+    def overwrite(*names: str) -> Loaded:
+        request = LoadRequest(source=source(empty, kind=kind), mode=LoadMode.OVERWRITE, actor="ada", named_types=names)
+        return load(root, request, in_place)
+
+    with pytest.raises(LoadRejectedError) as rejected:
+        overwrite("Person")
+    assert dict(rejected.value.report.counts) == {Rule.DANGLING_END: 2}
+    assert overwrite("Knows").changes == {"edge:Knows": LoadCounts(deleted=1)}
+    assert overwrite("Person", "Note").changes == {"node:Person": LoadCounts(deleted=2)}
+    assert contents(root) == {"node:Person": [], "node:Note": [], "edge:Knows": []}
+    assert overwrite("Person").commit is None
 
 
 def test_overwrite_that_would_strand_edges_is_rejected(root: Location, load_records: Callable[..., Loaded]) -> None:

@@ -58,11 +58,11 @@ def test_later_processes_use_it_and_share_its_workers(warm: ProcessEnvironment) 
     assert first["error"]["table"] == "node:P"
 
 
-def test_progress_over_connect_counts_tasks(warm: ProcessEnvironment) -> None:
+def test_progress_over_connect_counts_tasks_rows_and_bytes(warm: ProcessEnvironment) -> None:
     outcome = warm.run("events")
     assert (outcome["kind"], outcome["results"]) == (CONNECT, 5)
-    assert outcome["events"][-1]["tasks_done"] == 5
-    assert outcome["events"][-1]["rows"] is None
+    last = outcome["events"][-1]
+    assert (last["tasks_done"], last["rows"], last["bytes"], last["bytes_total"]) == (5, 30, 50, 50)
 
 
 def test_unknown_token_is_rejected(warm: ProcessEnvironment) -> None:

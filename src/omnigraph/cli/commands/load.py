@@ -48,9 +48,10 @@ Mode = Annotated[
     str,
     typer.Option(
         "--mode",
-        metavar="append|merge|overwrite",
-        help="append only inserts; merge replaces rows by id and inserts rows without a key; overwrite replaces "
-        "all rows of each type in the data.",
+        metavar="append|merge|patch|overwrite",
+        help="append only inserts; merge replaces rows by id and inserts rows without a key; patch is like merge, but "
+        "properties that a row omits keep their value; overwrite replaces all rows of each type in the data, or that "
+        "you name.",
     ),
 ]
 Base = Annotated[
@@ -69,6 +70,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and writ
     "omnigraph load --data people.jsonl graph.omni",
     "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
     "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
+    "omnigraph load --data ages.csv --type Person --mode patch graph.omni",
     "omnigraph load --data Person=people.parquet --data Knows=knows.csv graph.omni",
     "zcat people.jsonl.gz | omnigraph load --data - graph.omni",
     "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
@@ -294,6 +296,8 @@ def change_messages(changes: Mapping[str, LoadCounts | LoadedTypeOutput]) -> Ite
         parts = {"replaced": counts.replaced, "unchanged": counts.unchanged, "deleted": counts.deleted}
         more = [f", {count:,} {action}" for action, count in parts.items() if count]
         yield f"{name}: {counts.inserted:,} inserted{''.join(more)}"
+        if counts.deleted and not counts.inserted:
+            yield f"the data has no row of {name}, so the overwrite deleted all rows of this type"
         if counts.inserted_without_key:
             rows = format_count(counts.inserted_without_key, "row")
             yield (

@@ -209,8 +209,9 @@ def _parse_mode(name: str | None) -> LoadMode | None:
         return None if name is None else LoadMode(name)
     except ValueError as unknown:
         raise UsageError(
-            f"invalid option 'mode': expected append or merge, got '{name}'",
+            f"invalid option 'mode': expected append, merge or patch, got '{name}'",
             code="source_option",
-            hint="Pass `.option('mode', 'merge')` to replace rows with the same id.",
+            hint="Pass `.option('mode', 'merge')` to replace rows with the same id, or 'patch' to keep the values of "
+            "missing columns.",
             facts={"mode": name},
         ) from unknown

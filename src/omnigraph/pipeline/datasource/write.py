@@ -47,7 +47,7 @@ class TableMovedError(ConflictError):
     applied = Applied.NO
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
     """What every task of one write needs. Without a target the rows are sent to the driver."""
 
@@ -55,6 +55,8 @@ class WritePlan:
     alias: str
     catalog_json: str
     target: DatasetVersion | None
+    patched: DatasetVersion | None = None
+    """The table, with rows, whose rows a patch completes."""
 
     @property
     def entity(self) -> Entity:
@@ -63,7 +65,8 @@ class WritePlan:
     @property
     def shape(self) -> LoadShape:
         targets = {} if self.target is None else {self.alias: self.target}
-        return LoadShape(catalog_json=self.catalog_json, targets=targets, whole=self.target is None)
+        patched = None if self.patched is None else {self.alias: self.patched}
+        return LoadShape(catalog_json=self.catalog_json, targets=targets, whole=self.target is None, patched=patched)
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,11 @@ def plan_write(options: WriteOptions, schema: StructType) -> WritePlan:
     is_owned = table.owner == snapshot.branch.id
     target = pinned_version(snapshot.root, table)
     return WritePlan(
-        options,
-        entity.alias,
-        snapshot.schema.catalog_json,
-        target if is_owned and options.mode is not LoadMode.MERGE else None,
+        options=options,
+        alias=entity.alias,
+        catalog_json=snapshot.schema.catalog_json,
+        target=target if is_owned and not options.mode.replaces_rows else None,
+        patched=target if options.mode is LoadMode.PATCH and table.row_count else None,
     )
 
 
@@ -146,6 +150,8 @@ class PrewrittenParts:
             raise _table_moved("the schema of the graph")
         if planned is not None and (self.was_read or not _is_same_table(planned, target)):
             raise _table_moved("the location of the table")
+        if shape.patched is not None and shape.patched.get(self.plan.alias) != self.plan.patched:
+            raise _table_moved("the table")
         self.was_read = True
         parts = self.parts
         if planned is None and target is not None:

@@ -7,7 +7,7 @@ whose keys are in key files. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,20 +26,32 @@ from omnigraph.pipeline.load.keys import LINE, KeyFile
 from omnigraph.pipeline.load.rejects import ErrorStream
 from omnigraph.pipeline.load.tasks import LoadPart
 from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.tables import arrow_schema
 
 
 class LoadMode(Enum):
-    """What a load does with existing rows: `append` only inserts, `merge` upserts by id, `overwrite` replaces types."""
+    """What a load does with existing rows.
+
+    `append` only inserts, `merge` replaces rows by id, `patch` replaces only the properties that a row has, and
+    `overwrite` replaces all rows of a type.
+    """
 
     APPEND = "append"
     MERGE = "merge"
+    PATCH = "patch"
     OVERWRITE = "overwrite"
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether rows replace those with the same id, so that the load needs whole rows."""
+        return self in (LoadMode.MERGE, LoadMode.PATCH)
 
     @property
     def change(self) -> ChangeMode:
         return {
             LoadMode.APPEND: ChangeMode.INSERT,
             LoadMode.MERGE: ChangeMode.UPSERT,
+            LoadMode.PATCH: ChangeMode.UPSERT,
             LoadMode.OVERWRITE: ChangeMode.OVERWRITE,
         }[self]
 
@@ -81,14 +93,19 @@ class LoadedInput:
     errors: tuple[ErrorStream, ...]
 
 
-def gather_parts(catalog: Catalog, parts: Sequence[LoadPart], scratch: Scratch) -> LoadedInput:
-    """Combine the parts in the order of the files and their lines; `scratch` has the columns of large parts."""
+def gather_parts(
+    catalog: Catalog, parts: Sequence[LoadPart], scratch: Scratch, named_types: Collection[str] = ()
+) -> LoadedInput:
+    """Combine the parts in the order of the files and their lines; `scratch` has the columns of large parts.
+
+    `named_types` are aliases of types that are loaded even if the input has no row of them.
+    """
     ordered = sorted(parts, key=lambda part: (part.findings.file, part.findings.part))
     before = lines_before([part.findings for part in ordered])
     types = [
         _gather_type(entity, [part for part in ordered if entity.alias in part.rows], before, scratch)
         for entity in catalog.types
-        if any(entity.alias in part.rows for part in ordered)
+        if entity.alias in named_types or any(entity.alias in part.rows for part in ordered)
     ]
     findings = [part.findings for part in ordered]
     errors = [ErrorStream(part.errors, before[part.findings.file, part.findings.part]) for part in ordered]
@@ -176,7 +193,7 @@ def _gather_type(
     return LoadedType(
         entity=entity,
         count=sum(rows.count for rows in of_type),
-        first_file=parts[0].findings.file,
+        first_file=parts[0].findings.file if parts else f"<{entity.name}>",
         fragments=tuple(fragments),
         rows=_gather_columns(entity, parts, before, scratch) if in_memory else None,
     )
@@ -185,6 +202,9 @@ def _gather_type(
 def _gather_columns(
     entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int], scratch: Scratch
 ) -> LoadedColumns:
+    if not parts:
+        no_rows = arrow_schema(entity).empty_table()
+        return LoadedColumns(no_rows, RowOrigins.in_file(f"<{entity.name}>", np.empty(0, dtype=np.int64)))
     files = tuple(dict.fromkeys(part.findings.file for part in parts))
     tables, file_numbers = [], []
     for part in parts:

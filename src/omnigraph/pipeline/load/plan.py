@@ -64,6 +64,7 @@ class LoadPlan:
     rejects: Location | None
 
 
+@nothing_written_if_interrupted()
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
     """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
     _require_valid(options)
@@ -98,6 +99,7 @@ def run_load(plan: LoadPlan) -> Loaded:
             dry_run=options.dry_run,
             errors=rejects,
             base=base,
+            named_types=plan.inputs.type_names,
         )
         loaded = load(plan.root, request, options.runner)
     return replace(loaded, branch_created=base is not None)

@@ -22,7 +22,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord, WriteOperation
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import find_read_set_conflict
@@ -70,7 +70,8 @@ ErrorSink = Callable[[Iterable[Violation]], None]
 class LoadRequest:
     """What to load, and where to. A batch of a `stream` that was already committed is not committed again.
 
-    `base`: the branch does not exist, and the load creates it from this branch in the same publish.
+    `base`: the branch does not exist, and the load creates it from this branch in the same publish. `named_types`: the
+    types that the caller named; an `overwrite` empties those without a row in the input.
     """
 
     source: LoadSource
@@ -81,6 +82,7 @@ class LoadRequest:
     errors: ErrorSink | None = None
     stream: StreamBatch | None = None
     base: str | None = None
+    named_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,7 @@ class _Load:
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
         self._request = request
-        self._merges = request.mode is LoadMode.MERGE
+        self._merges = request.mode.replaces_rows
         self._run_tasks = run_tasks
         self._scratch = scratch
         self._buckets = _choose_buckets(request, scratch)
@@ -222,7 +224,9 @@ class _Load:
         """Check the staged rows again for a changed branch; read again only if the schema or a Lance branch changed."""
         assert self._loaded is not None, "the input was read"
         is_unchanged = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
-            _is_written_for(area, area.table(alias), target) for alias, target in self._targets.items()
+            _is_written_for(area, area.table(alias), target)
+            and (self._request.mode is not LoadMode.PATCH or area.table(alias).pin == staged.snapshot.tables[alias].pin)
+            for alias, target in self._targets.items()
         )
         if not is_unchanged:
             self._discard()
@@ -252,9 +256,13 @@ class _Load:
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
             notes=None if self._merges else scratch,
+            patched=_filled_tables(snapshot) if self._request.mode is LoadMode.PATCH else None,
         )
         parts = self._request.source.read(shape, self._run_tasks)
-        self._loaded = gather_parts(snapshot.schema.catalog, parts, self._scratch)
+        catalog = snapshot.schema.catalog
+        emptied = self._request.named_types if self._request.mode is LoadMode.OVERWRITE else ()
+        aliases = {catalog.require_type(name).alias for name in emptied}
+        self._loaded = gather_parts(catalog, parts, self._scratch, aliases)
         failure = next((part.failure for part in parts if part.failure is not None), None)
         if failure is not None:
             raise decode_failure(failure)
@@ -265,15 +273,18 @@ class _Load:
 
     def _finish(self, area: StagingArea, loaded: LoadedInput) -> StagedWrite | None:
         self._check(area.snapshot, loaded)
-        if not loaded.types:
-            return None
         effects = []
         for loaded_type in loaded.types:
             target = self._targets[loaded_type.entity.alias]
+            if not loaded_type.count and not target.table.row_count:
+                discard_fork(self._targets.pop(loaded_type.entity.alias))
+                continue
             transaction, changes = self._transaction(target, loaded_type)
             self.changes[loaded_type.entity.alias] = changes
             rows = target.table.row_count + changes.inserted - changes.deleted
             effects.append(area.transaction_effect(target, transaction, rows))
+        if not effects:
+            return None
         reads = frozenset(table.id for table in area.snapshot.tables.values())
         return area.finish(tuple(effects), reads, self.counts())
 
@@ -321,7 +332,7 @@ class _Load:
             case LoadMode.OVERWRITE:
                 counts = LoadCounts(inserted=loaded_type.count, deleted=target.table.row_count)
                 return stage_overwrite_with(target.dataset, loaded_type.fragments), counts
-            case LoadMode.MERGE if self._checked is not None and self._buckets is not None:
+            case LoadMode.MERGE | LoadMode.PATCH if self._checked is not None and self._buckets is not None:
                 alias = loaded_type.entity.alias
                 part = self._checked.upserts.get(alias, UpsertPart())
                 counts = _merge_counts(target, loaded_type, part)
@@ -330,7 +341,7 @@ class _Load:
                 version = DatasetVersion.of(target.dataset)
                 deletions = delete_replaced_rows(version, alias, self._checked.keys, self._buckets, self._run_tasks)
                 return stage_replacement(target.dataset, deletions, part.fragments), counts
-            case LoadMode.MERGE:
+            case LoadMode.MERGE | LoadMode.PATCH:
                 return _upsert(target, loaded_type)
 
     def _discard(self) -> None:
@@ -376,12 +387,15 @@ class _Load:
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     """Return None if the driver can hold the keys, or the rows of a merge, or if the graph is in its memory."""
-    merges = request.mode is LoadMode.MERGE
-    most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if merges else limits.LOAD_DRIVER_BYTES_MAX
+    most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if request.mode.replaces_rows else limits.LOAD_DRIVER_BYTES_MAX
     size = request.source.text_bytes
     if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= most):
         return None
     return Buckets(scratch, bucket_count(size))
+
+
+def _filled_tables(snapshot: Snapshot) -> dict[str, DatasetVersion]:
+    return {alias: pinned_version(snapshot.root, table) for alias, table in snapshot.tables.items() if table.row_count}
 
 
 def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:

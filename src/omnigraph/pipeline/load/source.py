@@ -202,7 +202,8 @@ class InputSource:
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         parts = [part for frame in self.spark_frames for part in frame.read(shape)]
         if self.pieces or not self.spark_frames:
-            parts += run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
+            pieces = self.pieces if shape.patched is None else [piece.for_patch() for piece in self.pieces]
+            parts += run_tasks(load_piece, [LoadTask(piece, shape) for piece in pieces])
         return parts
 
 

@@ -27,8 +27,9 @@ from omnigraph.integrity.set_rules import key_columns
 from omnigraph.pipeline.load.inputs.blocks import Block, Piece
 from omnigraph.pipeline.load.inputs.files import require_unchanged
 from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
+from omnigraph.pipeline.load.patch import read_existing
 from omnigraph.pipeline.load.rejects import ErrorWriter
-from omnigraph.pipeline.runner import TaskSize, task
+from omnigraph.pipeline.runner import TaskSize, report_partial, task
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
@@ -54,7 +55,7 @@ class LoadShape:
     The part returns the keys of the rows, or `whole` rows; many of them in a file in `scratch`, because the results of
     tasks pass through the JVM. With `buckets` they are in key files instead. With `errors` every violation is written
     there, not only the first ones. With `notes` each written fragment is recorded there, so that the driver can delete
-    the fragments of a task that returned no part.
+    the fragments of a task that returned no part. `patched` has the tables whose rows complete those of a patch.
     """
 
     catalog_json: str
@@ -64,6 +65,7 @@ class LoadShape:
     buckets: Buckets | None = None
     errors: Scratch | None = None
     notes: Scratch | None = None
+    patched: Mapping[str, DatasetVersion] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,19 @@ def load_piece(task: LoadTask) -> LoadPart:
     """Read, check and write one piece."""
     piece = task.piece
     catalog = catalog_from_json(task.shape.catalog_json)
-    return load_blocks(task.shape, (piece.name, piece.part), _blocks(piece, catalog), piece.size_bytes)
+    blocks = _report_blocks(_blocks(piece, catalog), piece)
+    return load_blocks(task.shape, (piece.name, piece.part), blocks, piece.size_bytes)
+
+
+def _report_blocks(blocks: Iterator[Block], piece: Piece) -> Iterator[Block]:
+    """Yield the blocks, and report after each how much of the piece was loaded."""
+    rows = text_bytes = 0
+    for block in blocks:
+        yield block
+        rows += sum(typed.raw.rows for typed in block.rows)
+        text_bytes += block.text_bytes
+        share = min(1.0, text_bytes / max(1, piece.text_bytes))
+        report_partial(TaskSize(rows, int(share * piece.size_bytes)))
 
 
 def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
@@ -171,7 +185,8 @@ class _PieceLoad:
         reports = [ViolationReport.of_violations(bad)] if bad else []
         every = list(bad)
         for typed in block.rows:
-            checked = check_batch(typed.entity, typed.raw)
+            existing = None if self._shape.patched is None else read_existing(self._shape.patched, typed)
+            checked = check_batch(typed.entity, typed.raw, existing)
             lines = typed.lines + first
             if checked.violations:
                 origins = RowOrigins.in_file(self._name, lines)

@@ -123,15 +123,19 @@ class JobProgress:
 
 
 class SizeSum(Protocol):
-    """An accumulator to which tasks add their sizes; only the driver reads it."""
+    """The sum of the sizes of tasks; only the driver reads it."""
 
     @property
     def value(self) -> TaskSize: ...
 
+
+class SizeAccumulator(SizeSum, Protocol):
+    """An accumulator of Spark, to which tasks add their sizes when they are finished."""
+
     def add(self, term: TaskSize) -> None: ...
 
 
-def make_size_sum(session: SparkSession) -> SizeSum:
+def make_size_sum(session: SparkSession) -> SizeAccumulator:
     """Return an accumulator of sizes. Only a classic session has them."""
     from pyspark.accumulators import AccumulatorParam
 

@@ -13,16 +13,27 @@ import gc
 import lzma
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base.progress import Report, ignore_progress
-from omnigraph.pipeline.runner import Result, Task, TaskInfo, TaskSize, batches_of, maintenance_concurrency, task_info
-from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine
+from omnigraph.pipeline.runner import (
+    Result,
+    Task,
+    TaskInfo,
+    TaskSize,
+    batches_of,
+    maintenance_concurrency,
+    receive_partial,
+    task_info,
+)
+from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine, is_private
 from omnigraph.pipeline.spark.executors import prepare_executors, settings_for
-from omnigraph.pipeline.spark.job import JobProgress, SizeSum, make_size_sum, run_job
+from omnigraph.pipeline.spark.job import JobProgress, SizeAccumulator, make_size_sum, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
+from omnigraph.pipeline.spark.size_directory import SizeWriter, open_size_directory
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.storage.settings import StorageSettings
 
@@ -78,15 +89,21 @@ def run_partitions(
     """Return the results of the function for each partition of a DataFrame, in partition order, in one Spark job.
 
     The function takes the number of the partition and its batches. `measure` is a top-level function that returns the
-    size of a result; it is called on the executor. Spark Connect has no accumulators, so it reports no sizes.
+    size of a result; it is called on the executor. Executors on this machine report sizes through a directory, also
+    while they run; others through an accumulator, which Spark Connect does not have.
     """
     session = frame.sparkSession
     prepare_executors(session)
-    if measure is not None and not is_connect(session):
-        progress.size_sum = make_size_sum(session)
-        function = _make_measured(function, measure, progress.size_sum)
-    run = _make_partition_function(function, settings_for(session))
-    rows = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, progress).sort_by("partition")
+    with ExitStack() as stack:
+        if measure is not None and (is_on_this_machine(session) or is_private(session)):
+            sizes = stack.enter_context(open_size_directory())
+            progress.size_sum = sizes
+            function = _make_reporting(function, measure, sizes.path)
+        elif measure is not None and not is_connect(session):
+            progress.size_sum = make_size_sum(session)
+            function = _make_measured(function, measure, progress.size_sum)
+        run = _make_partition_function(function, settings_for(session))
+        rows = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, progress).sort_by("partition")
     results: list[Any] = rows.column("result").to_pylist()
     return tuple(map(pickle.loads, results))
 
@@ -116,8 +133,23 @@ def _make_task_function(function: Callable[[Task], Result], packs: tuple[bytes, 
     return run
 
 
+def _make_reporting(
+    function: PartitionFunction[Result], measure: Callable[[Result], TaskSize], directory: str
+) -> PartitionFunction[Result]:
+    """Return the function that also writes what it has done into the directory."""
+
+    def run(partition: int, batches: Iterator[pa.RecordBatch]) -> Result:
+        writer = SizeWriter(directory, partition)
+        with receive_partial(writer.receive):
+            result = function(partition, batches)
+        writer.write(measure(result))
+        return result
+
+    return run
+
+
 def _make_measured(
-    function: PartitionFunction[Result], measure: Callable[[Result], TaskSize], size_sum: SizeSum
+    function: PartitionFunction[Result], measure: Callable[[Result], TaskSize], size_sum: SizeAccumulator
 ) -> PartitionFunction[Result]:
     def run(partition: int, batches: Iterator[pa.RecordBatch]) -> Result:
         result = function(partition, batches)

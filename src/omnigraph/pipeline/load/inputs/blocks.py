@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Rows
+from omnigraph.arrow.columns import Column, Mask, Rows
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, RawColumn
@@ -45,6 +45,10 @@ class Piece(ABC):
     size_bytes: int
     text_bytes: int
 
+    def for_patch(self) -> Self:
+        """Return the piece whose blocks distinguish an omitted property from null. Absent columns need no mark."""
+        return self
+
     @abstractmethod
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         """Read the rows, and the lines that are not rows, in the order of the piece."""
@@ -52,11 +56,22 @@ class Piece(ABC):
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Raw rows of one type, and the number of the line of each within the block, from 0."""
+    """Raw rows of one type, and the number of the line of each within the block, from 0.
+
+    `omitted` has for some columns which rows do not have them, although others have.
+    """
 
     entity: Entity
     raw: RawBatch
     lines: Rows
+    omitted: Mapping[str, Mask] = field(default_factory=dict)
+
+    def omitted_rows(self, name: str) -> Mask:
+        """Return which rows omit a column. A null is a value."""
+        if name not in self.raw.columns:
+            return np.ones(self.raw.rows, np.bool_)
+        mask = self.omitted.get(name)
+        return np.zeros(self.raw.rows, np.bool_) if mask is None else mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +86,15 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The content of one block: the number of its lines, the rows by type, and the lines that are not rows."""
+    """The content of one block: the number of its lines, the rows by type, and the lines that are not rows.
+
+    `text_bytes` is about its share of the `text_bytes` of its piece, for the progress.
+    """
 
     lines: int
     rows: tuple[TypedRows, ...]
     bad: tuple[BadLine, ...]
+    text_bytes: int = 0
 
 
 def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
@@ -83,7 +102,7 @@ def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
     raw = RawBatch.from_arrow(batch)
     columns = {name: _with_whole_numbers(column, entity.property_named(name)) for name, column in raw.columns.items()}
     lines = np.arange(raw.rows, dtype=np.int64)
-    return Block(raw.rows, (TypedRows(entity, RawBatch(raw.rows, columns), lines),), ())
+    return Block(raw.rows, (TypedRows(entity, RawBatch(raw.rows, columns), lines),), (), batch.nbytes)
 
 
 def block_rows(size_bytes: int, rows: int) -> int:

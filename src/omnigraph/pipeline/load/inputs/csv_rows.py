@@ -350,7 +350,7 @@ def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
     ]
     lines = np.delete(starts, [mismatch.row for mismatch in ragged])
     rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
-    return Block(chunk.lines, rows, (*chunk.bad, *bad))
+    return Block(chunk.lines, rows, (*chunk.bad, *bad), len(chunk.data))
 
 
 def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:

@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from omnigraph.arrow.columns import Rows
+from omnigraph.arrow.columns import Mask, Rows
 from omnigraph.base import limits
-from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, raw_schema
+from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, null_rows, raw_schema
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, Piece, TypedRows
 from omnigraph.pipeline.load.inputs.files import InputFile
@@ -48,6 +48,10 @@ class JsonPiece(Piece):
     """The lines of one byte range."""
 
     range: ByteRange
+    marks_omitted: bool = False
+
+    def for_patch(self) -> JsonPiece:
+        return replace(self, marks_omitted=True)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         is_start = self.range.start == 0
@@ -57,7 +61,7 @@ class JsonPiece(Piece):
             if block.is_cut:
                 yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, LINE_TOO_LONG, ""),))
             else:
-                yield parse_block(data, catalog)
+                yield parse_block(data, catalog, marks_omitted=self.marks_omitted)
 
 
 def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[JsonPiece, ...]:
@@ -75,24 +79,30 @@ def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None)
     )
 
 
-def parse_block(data: bytes, catalog: Catalog) -> Block:
-    """Parse a block of complete lines."""
+def parse_block(data: bytes, catalog: Catalog, *, marks_omitted: bool = False) -> Block:
+    """Parse a block of complete lines; with `marks_omitted`, record which members each line omits."""
     lines = _split(data)
     left = np.ones(len(lines), dtype=np.bool_)
+    # The native parser returns null for both. A line that does not contain the letters "null" has no null.
+    may_have_null = np.asarray(pc.match_substring(lines, "null")) if marks_omitted else ~left
     rows: list[TypedRows] = []
     slow: list[Rows] = []
     for entity, prefix in _prefixes(lines, left, catalog):
         chosen = np.asarray(pc.starts_with(lines, prefix)) & left
         left &= ~chosen
+        slow.append(np.flatnonzero(chosen & may_have_null))
+        chosen &= ~may_have_null
         where = np.flatnonzero(chosen)
+        if not len(where):
+            continue
         table = _parse_natively(_join_lines(lines, chosen, data), entity, len(where))
         if table is None:
             slow.append(where)
         else:
-            rows.append(TypedRows(entity, table, where))
+            rows.append(TypedRows(entity, table, where, _null_masks(table) if marks_omitted else {}))
     slow.append(np.flatnonzero(left))
     careful, bad = _parse_carefully(lines, np.sort(np.concatenate(slow)), catalog)
-    return Block(len(lines), (*rows, *careful), bad)
+    return Block(len(lines), (*rows, *(group.rows(marks_omitted=marks_omitted) for group in careful)), bad, len(data))
 
 
 def _split(data: bytes) -> pa.Array[Any]:
@@ -159,7 +169,7 @@ def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> 
 
 def _parse_carefully(
     lines: pa.Array[Any], which: Rows, catalog: Catalog
-) -> tuple[tuple[TypedRows, ...], tuple[BadLine, ...]]:
+) -> tuple[tuple[_Records, ...], tuple[BadLine, ...]]:
     groups: dict[str, _Records] = {}
     bad: list[BadLine] = []
     for line in which.tolist():
@@ -173,7 +183,16 @@ def _parse_carefully(
                 group = groups.setdefault(entity.alias, _Records(entity))
                 group.lines.append(line)
                 group.members.append(members)
-    return tuple(group.rows() for group in groups.values()), tuple(bad)
+    return tuple(groups.values()), tuple(bad)
+
+
+def _null_masks(raw: RawBatch) -> dict[str, Mask]:
+    masks = {}
+    for name, column in raw.columns.items():
+        mask = np.zeros(raw.rows, np.bool_)
+        mask[null_rows(column)] = True
+        masks[name] = mask
+    return masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +203,23 @@ class _Records:
     lines: list[int] = field(default_factory=list)
     members: list[Mapping[str, object]] = field(default_factory=list)
 
-    def rows(self) -> TypedRows:
+    def rows(self, *, marks_omitted: bool) -> TypedRows:
         raw = RawBatch.from_records(self.members)
+        omitted = {}
+        if marks_omitted:
+            # A null endpoint is an omitted one: an edge cannot be without it.
+            endpoints = _null_masks(
+                RawBatch(raw.rows, {name: raw.columns[name] for name in (FROM, TO) if self._is_edge})
+            )
+            members = {name: np.array([name not in record for record in self.members]) for name in raw.columns}
+            omitted = {**members, **endpoints}
         if ID not in raw.columns:
             raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
-        return TypedRows(self.entity, raw, np.array(self.lines, dtype=np.int64))
+        return TypedRows(self.entity, raw, np.array(self.lines, dtype=np.int64), omitted)
+
+    @property
+    def _is_edge(self) -> bool:
+        return isinstance(self.entity, EdgeType)
 
 
 def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity, Mapping[str, object]]:
