@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.maintenance.repair import RepairAction, TableRepairStats
     from omnigraph.maintenance.schema_apply import SchemaResult
+    from omnigraph.pipeline.embed.run import EmbedResult, EmbedStats, RowFailure
     from omnigraph.pipeline.export.run import ExportResult
     from omnigraph.pipeline.export.target import TargetKind
     from omnigraph.pipeline.export.tasks import ExportFormat
@@ -76,6 +77,8 @@ __all__ = [
     "ConflictKind",
     "Cost",
     "Degraded",
+    "EmbedResult",
+    "EmbedStats",
     "EntityChange",
     "EntityChanges",
     "EntityCounts",
@@ -117,6 +120,7 @@ __all__ = [
     "RepairResult",
     "Result",
     "ResultSource",
+    "RowFailure",
     "SchemaPlan",
     "SchemaRecord",
     "SchemaResult",
@@ -168,6 +172,7 @@ _NAMES_BY_MODULE: Final = {
     "maintenance.optimize.options": "IndexResult IndexRow PendingIndex SkipReason TableOptimizeStats",
     "maintenance.repair": "RepairAction TableRepairStats",
     "maintenance.schema_apply": "SchemaResult",
+    "pipeline.embed.run": "EmbedResult EmbedStats RowFailure",
     "pipeline.export.run": "ExportResult",
     "pipeline.export.target": "TargetKind",
     "pipeline.export.tasks": "ExportFormat",

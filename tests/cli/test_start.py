@@ -43,6 +43,7 @@ GRAPH: Final = "graph.omni"
 COMMANDS: Final = {
     "init": ["--schema", "schema.pg", GRAPH],
     "load": ["--mode", "merge", "--data", "people.jsonl", GRAPH],
+    "embed": ["--dry-run", GRAPH],
     "mutate": ["--store", GRAPH, "-e", INSERT],
     "query": ["--store", GRAPH, "-e", QUERY],
     "lint": ["--schema", "schema.pg", "-e", QUERY],

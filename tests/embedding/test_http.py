@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.embedding.http import EmbeddingFailedError, HttpEmbedder, RejectedText
+from omnigraph.embedding.http import EmbeddingFailedError, HttpEmbedder
 from omnigraph.embedding.kinds.mock import make_mock_vector
-from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
+from omnigraph.embedding.kinds.request import EmbeddingBatch, RejectedText, TextPurpose
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 from tests.embedding.provider_server import (
     Fault,

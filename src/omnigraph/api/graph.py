@@ -7,6 +7,7 @@ need them, so that a command that only reads starts twice as fast.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.options import IndexResult
     from omnigraph.maintenance.schema_apply import SchemaResult
+    from omnigraph.pipeline.embed.run import EmbedResult
     from omnigraph.pipeline.export.run import ExportResult
     from omnigraph.pipeline.spark.auto import AutoRunner
     from omnigraph.query.lint import LintReport
@@ -511,6 +513,66 @@ class Graph(Displayed):
         writer = choose_actor(actor, self.actor)
         options = MutationOptions(actor=writer, branch=self.branch, if_commit=if_commit, limits=limits or NO_LIMITS)
         return run_mutation_text(self.location, query_source(text, name), params, options)
+
+    def embed(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        property: str | None = None,  # noqa: A002  # the name of the flag
+        missing: bool = True,
+        dry_run: bool = False,
+        max_tokens: int | None = None,
+        truncate: bool = False,
+        rejects: str | PathLike[str] | None = None,
+        build_indexes: bool = False,
+        provider: EmbeddingProvider | None = None,
+        actor: str | None = None,
+        runner: Literal["auto", "local", "spark"] | None = None,
+        progress: Report | None = None,
+    ) -> EmbedResult:
+        """Fill the vectors that are declared with `@embed` from their texts, in waves with one commit each.
+
+        Earlier waves stay committed if it fails or is interrupted; the next call continues. Rows whose text the
+        provider rejects are reported in the result and do not stop the others.
+
+        Args:
+            types: Types by name or alias. Default: all.
+            property: Only the vectors with this name.
+            missing: Embed only rows without a vector. False: every row with a text.
+            dry_run: Only count the rows and characters; send nothing.
+            max_tokens: Refuse a run with more tokens, about 4 characters each.
+            truncate: Embed the first 32 KiB of a longer text. Default: such a row is an error.
+            rejects: A file for the rows that failed, as NDJSON. The result has the first 100.
+            build_indexes: Build the declared indexes of these types afterwards.
+            provider: Makes the vectors, in this process. Default: the provider that the environment configures.
+            actor: Who writes. Default: the actor of the graph.
+            runner: Where the requests are sent from: `auto` (default), `local` or `spark`; see `Graph`.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> graph.embed(dry_run=True).pending
+            0
+        """
+        if not dry_run:
+            self.require_writable()
+        from omnigraph.embedding.provider import find_provider
+        from omnigraph.maintenance.indexed_load import embed_with_indexes
+        from omnigraph.pipeline.embed.run import EmbedRequest
+        from omnigraph.pipeline.load.rejects import locate_rejects
+
+        request = EmbedRequest(
+            actor=choose_actor(actor, self.actor),
+            provider=provider or find_provider(os.environ),
+            branch=self.branch,
+            types=read_names("types", types),
+            property=property,
+            every_row=not missing,
+            dry_run=dry_run,
+            tokens_max=max_tokens,
+            truncate=truncate,
+            errors=None if rejects is None else locate_rejects(fspath(rejects), self.location),
+        )
+        return embed_with_indexes(self.location, request, self._runner(runner, progress), build_indexes=build_indexes)
 
     def plan_schema(self, schema: str | PathLike[str], *, allow_data_loss: bool = False) -> SchemaPlan:
         """Return the steps from the schema of the branch to another schema, and the changes that are not supported.

@@ -132,6 +132,7 @@ _METHODS_OF_THE_SAME_NAME: Final = frozenset(
         "cleanup",
         "diff",
         "doctor",
+        "embed",
         "explain",
         "export",
         "load",

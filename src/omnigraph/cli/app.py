@@ -24,6 +24,7 @@ class CommandFamily:
 COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "init": "commands.init.init",
     "load": "commands.load.load",
+    "embed": "commands.embed.embed",
     "export": "commands.export.export",
     "query": "commands.query.query",
     "mutate": "commands.mutate.mutate",

@@ -142,7 +142,7 @@ _OTHER_NAMES: Final = {
     "help": "--help",
 }
 _PLANNED: Final = frozenset(
-    {"blob", "cluster", "queries", "graphs", "embed", "alias", "profile", "login", "logout", "completion"}
+    {"blob", "cluster", "queries", "graphs", "alias", "profile", "login", "logout", "completion"}
 )
 
 

@@ -24,7 +24,7 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
 }
 _POSITIONAL: Final = frozenset({"name", "source"})
 _COMMANDS_WITH_SERVER: Final = frozenset({"doctor", "index status", "snapshot"})
-_COMMANDS_WITH_URI: Final = _COMMANDS_WITH_SERVER | {"cleanup", "optimize", "recovery list", "repair"}
+_COMMANDS_WITH_URI: Final = _COMMANDS_WITH_SERVER | {"cleanup", "embed", "optimize", "recovery list", "repair"}
 
 
 def render_hint(hint: Hint, graph: str | tuple[str, ...] | None = None) -> str:

@@ -7,6 +7,7 @@ that contains it is replaced. Redirects are not followed.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,16 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import ErrorKind, Fact, MachineError, OmnigraphError
 from omnigraph.embedding.kinds.gemini import make_gemini_request, parse_gemini_response
 from omnigraph.embedding.kinds.openai import make_openai_request, parse_openai_response
-from omnigraph.embedding.kinds.request import EmbeddingBatch, InvalidResponseError, ProviderRequest
+from omnigraph.embedding.kinds.request import (
+    EmbeddingBatch,
+    InvalidResponseError,
+    ProviderRequest,
+    RejectedText,
+    RequestCount,
+    TextPurpose,
+)
 from omnigraph.embedding.normalize import InvalidVectorError, normalize
+from omnigraph.embedding.pace import PacedClock
 from omnigraph.embedding.retry import is_retried, is_split, pause_seconds
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 
@@ -36,23 +45,6 @@ class EmbeddingFailedError(OmnigraphError):
     """A provider could not be used, also after the retries. Nothing was written."""
 
     kind = ErrorKind.UNAVAILABLE
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedText:
-    """Why a provider gave no usable vector for one text."""
-
-    reason: str
-
-
-class RequestCount:
-    """The requests of a run, and how many of them repeated an earlier one."""
-
-    __slots__ = ("requests", "retries")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.retries = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,41 +64,45 @@ class HttpEmbedder:
     environment: Mapping[str, str]
     clock: Clock = SYSTEM_CLOCK
     count: RequestCount = field(default_factory=RequestCount)
+    pace: PacedClock | None = None
     pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False))
 
     def embed(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
         """Return a vector or a rejection per text; raise if the provider cannot be used."""
-        started = self.clock.monotonic()
-        return self._embed(batch, started)
-
-    def _embed(self, batch: EmbeddingBatch, started: float) -> list[tuple[float, ...] | RejectedText]:
-        answer = self._request(batch, started)
+        answer = self._request(batch)
         if not isinstance(answer, _Failure):
-            return self._normalized(batch, answer, started)
+            return self._normalized(batch, answer)
         if not is_split(answer.status):
             raise self._failed(answer, self.settings.attempts if is_retried(answer.status) else 1)
         if len(batch.texts) == 1:
             return [RejectedText(f"the provider rejected the text with status {answer.status}: {answer.reason}")]
-        return self._one_by_one(batch, started)
+        return self._one_by_one(batch)
+
+    def embed_documents(self, texts: tuple[str, ...], size: int) -> list[tuple[float, ...] | RejectedText]:
+        """Return a vector or a rejection per stored text."""
+        return self.embed(EmbeddingBatch(texts=texts, size=size, purpose=TextPurpose.DOCUMENT))
 
     def _normalized(
-        self, batch: EmbeddingBatch, vectors: Sequence[Sequence[float]], started: float
+        self, batch: EmbeddingBatch, vectors: Sequence[Sequence[float]]
     ) -> list[tuple[float, ...] | RejectedText]:
         try:
             return [normalize(vector, batch.size) for vector in vectors]
         except InvalidVectorError as error:
             if len(batch.texts) == 1:
                 return [RejectedText(f"invalid vector: {error}")]
-        return self._one_by_one(batch, started)
+        return self._one_by_one(batch)
 
-    def _one_by_one(self, batch: EmbeddingBatch, started: float) -> list[tuple[float, ...] | RejectedText]:
-        return [result for text in batch.texts for result in self._embed(replace(batch, texts=(text,)), started)]
+    def _one_by_one(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
+        return [result for text in batch.texts for result in self.embed(replace(batch, texts=(text,)))]
 
-    def _request(self, batch: EmbeddingBatch, started: float) -> Sequence[Sequence[float]] | _Failure:
+    def _request(self, batch: EmbeddingBatch) -> Sequence[Sequence[float]] | _Failure:
         """Return the vectors of a response, or the last failure after the retries."""
+        started = self.clock.monotonic()
         make_request, parse_response = _KINDS[self.settings.kind]
         request = make_request(self.settings.model, batch)
         for attempt in range(1, self.settings.attempts + 1):
+            if self.pace is not None:
+                started += self.pace.wait()  # the deadline is for the provider, not for our own limit
             remaining = self._remaining_seconds(started)
             self.count.requests += 1
             self.count.retries += attempt > 1
@@ -140,10 +136,7 @@ class HttpEmbedder:
         if response.status != 200:
             reason = " ".join(response.data.decode("utf-8", "replace").split())
             return _Failure(response.status, self._without_key(reason), response.headers.get("Retry-After"))
-        try:
-            return msgspec.json.decode(response.data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return _Failure(None, "the response is not JSON")
+        return _decode(response.data)
 
     def _key(self, request: ProviderRequest) -> dict[str, str]:
         name = self.settings.key_variable
@@ -176,3 +169,14 @@ class HttpEmbedder:
             hint="Nothing was written. Check OMNIGRAPH_EMBED_BASE_URL, the key and the model, then retry.",
             facts=facts,
         )
+
+
+def _decode(data: bytes) -> Any:
+    """Return a JSON document. NaN is not JSON, but some servers send it: only its vector is invalid."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            return json.loads(data)
+        except ValueError:
+            return _Failure(None, "the response is not JSON")

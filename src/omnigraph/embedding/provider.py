@@ -7,9 +7,13 @@ package knows no graph; `engine/embedding` uses it for the texts of a query.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from omnigraph.base.errors import RunError
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import RunError, UsageError
+from omnigraph.embedding.kinds.request import RejectedText, RequestCount
+from omnigraph.embedding.pace import PacedClock, RequestPace
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
 
 
@@ -52,7 +56,7 @@ class ConfiguredProvider:
 
             return make_mock_vector(text, size)
 
-        from omnigraph.embedding.http import HttpEmbedder, RejectedText
+        from omnigraph.embedding.http import HttpEmbedder
         from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
 
         batch = EmbeddingBatch(texts=(text,), size=size, purpose=TextPurpose.QUERY)
@@ -60,6 +64,88 @@ class ConfiguredProvider:
         if isinstance(result, RejectedText):
             raise _malformed(result.reason)
         return result
+
+
+AnyProvider = EmbeddingProvider | ConfiguredProvider
+
+
+class TextEmbedder(Protocol):
+    """Creates the vectors of stored texts, and counts the requests."""
+
+    @property
+    def count(self) -> RequestCount: ...
+
+    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
+        """Return a vector or a rejection per text; raise if the provider cannot be used."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MockEmbedder:
+    """Creates mock vectors, without requests."""
+
+    count: RequestCount = field(default_factory=RequestCount)
+
+    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
+        from omnigraph.embedding.kinds.mock import make_mock_vector
+
+        return [make_mock_vector(text, size) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEmbedder:
+    """Creates vectors with the caller's function. A vector that is not usable rejects its text."""
+
+    provider: EmbeddingProvider
+    count: RequestCount = field(default_factory=RequestCount)
+
+    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
+        from omnigraph.embedding.normalize import InvalidVectorError, normalize
+
+        results: list[tuple[float, ...] | RejectedText] = []
+        for text in texts:
+            self.count.requests += 1
+            try:
+                results.append(normalize(tuple(map(float, self.provider.embed(text))), size))
+            except InvalidVectorError as error:
+                results.append(RejectedText(f"invalid vector: {error}"))
+        return results
+
+
+def make_embedder(
+    settings: EmbeddingSettings, environment: Mapping[str, str], pace: RequestPace | None = None
+) -> TextEmbedder:
+    """Return the provider of settings for stored texts. It is used by one thread."""
+    if settings.kind is ProviderKind.MOCK:
+        return MockEmbedder()
+    from omnigraph.embedding.http import HttpEmbedder
+
+    paced = None if pace is None else PacedClock(pace, SYSTEM_CLOCK)
+    return HttpEmbedder(settings=settings, environment=environment, pace=paced)
+
+
+def require_provider(provider: AnyProvider | None, purpose: str) -> AnyProvider:
+    """Return the provider; raise if there is none. `purpose` says what cannot be embedded without it."""
+    if provider is not None:
+        return provider
+    raise RunError(
+        f"cannot embed {purpose}: expected an embedding provider, got none",
+        code="embedding_provider_missing",
+        hint="Set OMNIGRAPH_EMBED_PROVIDER, or in Python pass an `EmbeddingProvider(…)`. A query also takes a vector.",
+    )
+
+
+def require_model(provider: AnyProvider, model: str | None) -> None:
+    """Raise if the schema names a model and the provider has another one."""
+    if model is None or provider.model == model:
+        return
+    raise UsageError(
+        f"embedding model differs: expected '{model}', got "
+        + (f"'{provider.model}'" if provider.model else "a provider without a model name"),
+        code="embedding_model_differs",
+        hint=f"Use a provider with the model '{model}'; vectors of two models cannot be compared.",
+        facts={"expected": model, "actual": provider.model},
+    )
 
 
 def find_provider(environment: Mapping[str, str]) -> ConfiguredProvider | None:

@@ -11,8 +11,7 @@ import os
 
 from msgspec.structs import replace
 
-from omnigraph.base.errors import RunError, UsageError
-from omnigraph.embedding.provider import EmbeddingProvider, find_provider
+from omnigraph.embedding.provider import EmbeddingProvider, find_provider, require_model, require_provider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform, walk
@@ -44,20 +43,6 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
 
 def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
-    chosen = provider or find_provider(os.environ)
-    if chosen is None:
-        raise RunError(
-            "cannot embed the text of `nearest`: expected an embedding provider, got none",
-            code="embedding_provider_missing",
-            hint="Set OMNIGRAPH_EMBED_PROVIDER, pass a vector as the parameter, or pass `embed=EmbeddingProvider(…)` "
-            "in Python.",
-        )
-    if model is not None and chosen.model != model:
-        raise UsageError(
-            f"embedding model differs: expected '{model}', got "
-            + (f"'{chosen.model}'" if chosen.model else "a provider without a model name"),
-            code="embedding_model_differs",
-            hint=f"Use a provider with the model '{model}'; vectors of two models cannot be compared.",
-            facts={"expected": model, "actual": chosen.model},
-        )
+    chosen = require_provider(provider or find_provider(os.environ), "the text of `nearest`")
+    require_model(chosen, model)
     return chosen.query_vector(text, size)

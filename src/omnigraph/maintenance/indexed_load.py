@@ -1,25 +1,29 @@
-"""A load, and on request the indexes of what it loaded, built directly after its commit as a commit of their own.
+"""A load or an embed, and on request the indexes of its types, built directly after it as a commit of their own.
 
-In: a planned load. Out: a `LoadResult`. If the index build fails the rows are loaded: the error says so, with `applied:
-yes`.
+In: a planned load, or a request to embed. Out: a `LoadResult` or `EmbedResult`. If the index build fails the rows are
+written: the error says so, with `applied: yes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Applied, OmnigraphError, StorageError
 from omnigraph.base.hints import Value, action, hint
+from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.load.plan import LoadPlan, run_load
 from omnigraph.pipeline.load.run import LoadCounts, Loaded
+from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.tables import declared_indexes
+from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -76,7 +80,8 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
         try:
             indexes = ensure_indices(plan.root, plan.branch, options.runner, request)
         except OmnigraphError as error:
-            raise _load_unindexed(error, loaded) from error
+            assert loaded.commit is not None, "only a commit is indexed"
+            raise _unindexed(error, loaded.commit.branch, loaded.commit.id, "the rows are loaded as") from error
     return LoadResult(
         branch=plan.branch,
         mode=options.mode,
@@ -93,6 +98,24 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
     )
 
 
+def embed_with_indexes(
+    root: Location, request: EmbedRequest, runner: AutoRunner, *, build_indexes: bool = False
+) -> EmbedResult:
+    """Fill vectors, then build the declared indexes of their types if that is requested."""
+    result = embed(root, request, runner)
+    names = {stats.type_name for stats in result.properties if stats.embedded}
+    if not build_indexes or not result.commits:
+        return result
+    types = frozenset(
+        entity.alias for entity in read_snapshot(root, request.branch).schema.catalog.types if entity.name in names
+    )
+    try:
+        indexes = ensure_indices(root, request.branch, runner, MaintenanceRequest(types=types, actor=request.actor))
+    except OmnigraphError as error:
+        raise _unindexed(error, request.branch, result.commits[-1], "the vectors are committed up to") from error
+    return replace(result, indexes=tuple(f"{row.table_key} {row.property}" for row in indexes.built))
+
+
 def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
     """Return the loaded types for which the schema declares indexes."""
     if loaded.commit is None:
@@ -101,16 +124,14 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
     return tuple(entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity))
 
 
-def _load_unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:
-    """Return the error of a failed index build, which says that the rows are loaded."""
-    commit = loaded.commit
-    assert commit is not None, "only a commit is indexed"
-    arguments: dict[str, Value] = {} if commit.branch == MAIN else {"branch": commit.branch}
+def _unindexed(error: OmnigraphError, branch: str, commit: CommitId, written: str) -> OmnigraphError:
+    """Return the error of a failed index build, which says what is written as a commit."""
+    arguments: dict[str, Value] = {} if branch == MAIN else {"branch": branch}
     failure = StorageError(
-        f"the rows are loaded as commit {commit.id}, but their indexes were not built: {error.message}",
+        f"{written} commit {commit}, but their indexes were not built: {error.message}",
         code="load_unindexed",
         hint=hint("Do not load again. Run {} to build the indexes.", action("optimize", **arguments)),
-        facts={**error.facts, "graph_commit_id": commit.id, "index_error_code": error.code},
+        facts={**error.facts, "graph_commit_id": commit, "index_error_code": error.code},
     )
     failure.kind, failure.applied = error.kind, Applied.YES
     return failure

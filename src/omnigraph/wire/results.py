@@ -1,4 +1,4 @@
-"""The JSON documents of what commands did: query, mutate, load, export, merge, lint and schema changes.
+"""The JSON documents of what commands did: query, mutate, load, embed, export, merge, lint and schema changes.
 
 Scripts rely on them: later releases only add members. A member that is omitted when it has no value is `UNSET`.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.query.explain import ExplainedStep
     from omnigraph.query.shapes import QueryShape
     from omnigraph.types import (
+        EmbedResult,
         ExplainResult,
         ExportResult,
         LintReport,
@@ -103,6 +104,23 @@ class IngestOutput(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str
     commit: CommitOutput | None
     indexes: dict[str, Any] | None
+    runner: str
+
+
+class EmbedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run of embed did. `errors` has the first 100 rows that failed."""
+
+    uri: str
+    branch: str
+    dry_run: bool
+    properties: list[dict[str, Any]]
+    requests: int
+    retries: int
+    commits: list[str]
+    errors: list[dict[str, Any]]
+    indexes: list[str] | None
+    actor_id: str
+    seconds: float
     runner: str
 
 
@@ -236,6 +254,24 @@ def ingest_output(uri: str, result: LoadResult, names: TableNames) -> IngestOutp
         actor_id=result.actor,
         commit=new_commit_output(result.commit, names),
         indexes=None if result.indexes is None else index_result_output(result.indexes),
+        runner=result.runner,
+    )
+
+
+def embed_output(uri: str, result: EmbedResult) -> EmbedOutput:
+    """Return the document of a run of embed."""
+    return EmbedOutput(
+        uri=uri,
+        branch=result.branch,
+        dry_run=result.dry_run,
+        properties=[msgspec.to_builtins(stats) for stats in result.properties],
+        requests=result.requests,
+        retries=result.retries,
+        commits=list(result.commits),
+        errors=[msgspec.to_builtins(failure) for failure in result.errors],
+        indexes=None if result.indexes is None else list(result.indexes),
+        actor_id=result.actor,
+        seconds=round(result.seconds, 3),
         runner=result.runner,
     )
 

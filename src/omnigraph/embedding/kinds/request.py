@@ -34,6 +34,23 @@ class ProviderRequest:
     key_prefix: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RejectedText:
+    """Why a provider gave no usable vector for one text."""
+
+    reason: str
+
+
+class RequestCount:
+    """The requests of a run, and how many of them repeated an earlier one."""
+
+    __slots__ = ("requests", "retries")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.retries = 0
+
+
 class InvalidResponseError(ValueError):
     """A response does not follow the protocol. The text says what was expected."""
 

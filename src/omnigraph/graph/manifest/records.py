@@ -45,6 +45,7 @@ class WriteOperation(StrEnum):
     INIT = "init"
     LOAD = "load"
     MUTATE = "mutate"
+    EMBED = "embed"
     MERGE = "merge"
     REVERT = "revert"
     SCHEMA_APPLY = "schema_apply"

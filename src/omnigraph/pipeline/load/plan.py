@@ -7,11 +7,9 @@ the load ends. Indexes are not built here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
@@ -21,12 +19,13 @@ from omnigraph.graph.scratch import open_scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Piece
+from omnigraph.pipeline.load.rejects import locate_rejects
 from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load, nothing_written_if_interrupted
 from omnigraph.pipeline.load.source import LoadInputs, LoadSource, classify_inputs, plan_files, plan_source
 from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,19 +126,12 @@ def _write_rejects_to(location: Location) -> ErrorSink:
 
 def _locate_rejects(text: str, inputs: LoadInputs, root: Location) -> Location:
     """Return the file for violations. It must be writable and not an input."""
-    location = parse_location(text, dict(root.options))
+    location = locate_rejects(text, root)
     if any(file.location.uri == location.uri for group in inputs.files for file in group.files):
         raise UsageError(
             f"the file for rejected rows is also an input: '{text}'",
             code="errors_file",
             hint=hint("Pass another file as {}.", Argument("rejects", Placeholder("FILE"))),
-        )
-    path = Path(location.uri)
-    if location.is_local and (path.is_dir() or not os.access(path.parent, os.W_OK)):
-        raise UsageError(
-            f"no file can be written at '{text}'",
-            code="errors_file",
-            hint="Pass a file in an existing directory that you may write to.",
         )
     return location
 

@@ -7,17 +7,21 @@ files are in the scratch directory, which a crash leaves for `cleanup`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from omnigraph.base import limits
+from omnigraph.base.errors import UsageError
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.integrity.rules import Rule
+from omnigraph.storage.location import Location, parse_location
 
 _RULES: Final = {rule.code: rule for rule in Rule}
 
@@ -53,6 +57,19 @@ class ErrorStream:
 
     files: tuple[str, ...]
     lines_before: int = 0
+
+
+def locate_rejects(text: str, root: Location) -> Location:
+    """Return the file for errors of rows; raise if it cannot be written."""
+    location = parse_location(text, dict(root.options))
+    path = Path(location.uri)
+    if location.is_local and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+        raise UsageError(
+            f"no file can be written at '{text}'",
+            code="errors_file",
+            hint="Pass a file in an existing directory that you may write to.",
+        )
+    return location
 
 
 def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ a delete are a relation with one entity, whose properties `where` uses without `
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from omnigraph.lang.problems import quoted
@@ -60,7 +61,9 @@ def _check_statement(statement: syntax.Statement, context: Context) -> Statement
             words = _own_columns(entity)
             values = _check_assignments(assignments, table, Env(context, {}, ExpressionPosition.VALUE, words))
             rows = _check_where(where, entity, Env(context, {}, ExpressionPosition.WHERE, words))
-            return None if values is None or rows is None else UpdateRows(entity, values, rows)
+            if values is None or rows is None:
+                return None
+            return UpdateRows(entity, _with_stale_vectors(values, entity_type), rows)
         case syntax.Delete(_, where):
             entity = context.new_entity(syntax.Variable("row"), table)
             rows = _check_where(where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity)))
@@ -94,6 +97,7 @@ def _check_matched(statement: syntax.Matched, context: Context) -> StatementPlan
         own = {variable.name: VariableBinding(entity)}
         env = Env(context, own, ExpressionPosition.VALUE, _own_columns(entity))
         values = _check_assignments(statement.assignments, entity.table, env)
+        values = None if values is None else _with_stale_vectors(values, entity_type)
     if values is None or context.problems.sorted():
         return None
     rows = assemble(block)
@@ -279,6 +283,29 @@ def _check_updatable(
             context.report(QueryCode.KEY_UPDATE, name.span, message, hint)
         elif (column := table.column(name.text)) and column.name in system:
             _report_system_property(name, "Delete the row and insert another one.", context)
+
+
+def stale_vectors(entity_type: NodeType | EdgeType, assigned_names: AbstractSet[str]) -> tuple[Property, ...]:
+    """Return the vectors that an update of these properties makes stale: it sets the source and not the vector.
+
+    A vector that cannot be null, in a graph of an earlier release, is kept.
+    """
+    return tuple(
+        prop
+        for prop in entity_type.properties
+        if prop.embedding is not None
+        and prop.nullable
+        and prop.embedding.source in assigned_names
+        and prop.name not in assigned_names
+    )
+
+
+def _with_stale_vectors(
+    values: tuple[ColumnAssignment, ...], entity_type: NodeType | EdgeType
+) -> tuple[ColumnAssignment, ...]:
+    """Return the assignments of an update, and null for each vector of another text: `embed` computes it again."""
+    stale = stale_vectors(entity_type, {assigned.column for assigned in values})
+    return (*values, *(ColumnAssignment(prop.name, ex.Literal(None, prop.type)) for prop in stale))
 
 
 def _report_system_property(name: Name, hint: str, context: Context) -> None:

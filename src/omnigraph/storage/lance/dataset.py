@@ -123,11 +123,20 @@ class Dataset:
         *,
         batch_rows: int | None = None,
         batch_bytes: int | None = None,
+        with_identities: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a table of any size as batches of at most about `batch_rows` and `batch_bytes`."""
+        """Read the rows of a table of any size as batches of at most about `batch_rows` and `batch_bytes`.
+
+        `with_identities` adds the columns `IDENTITY` and `ADDRESS`.
+        """
         with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
-                columns=columns, filter=where, batch_size=batch_rows, batch_size_bytes=batch_bytes
+                columns=columns,
+                filter=where,
+                batch_size=batch_rows,
+                batch_size_bytes=batch_bytes,
+                with_row_id=with_identities,
+                with_row_address=with_identities,
             ).to_batches()
 
     @property
