@@ -52,6 +52,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "EvolutionCode": "Has `code`, such as `OG-DS-101`, `meaning`, and `advice`: what to do instead.",
     "ExplainedStep": "Has `number`, `depth`, `text` and `figures`: the rows and the time of a step.",
     "Fact": "A value as in JSON.",
+    "GraphGate": "Has `check(authority, actor)`, which raises unless the actor may do it.",
     "GraphTarget": "A `Graph`.",
     "Hint": "Text in which calls and arguments are values; `str` renders it for Python.",
     "Intent": "The description of a write in progress, with `op_id`, `kind`, `actor`, `branch` and `created_us`.",
@@ -73,6 +74,7 @@ Generated from the code: change a signature or a docstring, then run `make refer
 
 `import omnigraph as og` is the entry point. It is typed (`py.typed`) and imports Lance and Spark only when they are
 needed. `og.init` and `og.open` return a `Graph`. Values are frozen; later releases may add fields.
+`og.cluster("deploy/")` returns a [`Cluster`](#cluster).
 `og.types` has the types of all values, and `og.__version__` is the release.
 
 ```python

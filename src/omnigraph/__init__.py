@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
     )
+    from omnigraph.cluster.project import Cluster
+    from omnigraph.cluster.project import Cluster as cluster  # noqa: N813  # the package, which programs call
     from omnigraph.embedding.provider import EmbeddingProvider
     from omnigraph.engine.mutation.run import MutationRejectedError
     from omnigraph.engine.options import QueryLimits
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeFeedGapError",
+    "Cluster",
     "ConfirmationRequiredError",
     "ConflictError",
     "EmbeddingProvider",
@@ -56,6 +59,7 @@ __all__ = [
     "UsageError",
     "ValidationError",
     "__version__",
+    "cluster",
     "init",
     "lint",
     "maintenance",
@@ -68,6 +72,7 @@ __version__ = "0.1.0"
 
 _MODULES: Final = {
     "ChangeFeedGapError": "omnigraph.graph.feed",
+    "Cluster": "omnigraph.cluster.project",
     "EmbeddingProvider": "omnigraph.embedding.provider",
     "Graph": "omnigraph.api.graph",
     "LoadRejectedError": "omnigraph.pipeline.load.run",
@@ -88,7 +93,7 @@ def __getattr__(name: str) -> Any:
     """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
     if name not in __all__:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    if name in {"maintenance", "spark", "types"}:
+    if name in {"cluster", "maintenance", "spark", "types"}:
         return import_module(f"omnigraph.{name}")
     return getattr(import_module(_MODULES.get(name, "omnigraph.base.errors")), name)
 

@@ -76,7 +76,10 @@ COMMANDS: Final = {
     "version": [],
 }
 """The arguments of each command, in an order in which all succeed."""
-NOT_RUN: Final = {"spark start", "demo", "serve", "mcp", "policy validate", "policy test", "policy explain"}
+NOT_RUN: Final = {
+    *("spark start", "demo", "serve", "mcp", "policy validate", "policy test", "policy explain"),
+    *(f"cluster {name}" for name in ("validate", "plan", "apply", "approve", "status", "import")),
+}
 """They start Spark, a web framework or Cedar, or read stdin."""
 
 

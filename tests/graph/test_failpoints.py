@@ -36,6 +36,8 @@ branch.fork.before branch.row.before branch.fence.before branch.remove.before
 recovery.fence.before recovery.fence.after recovery.rollback.before recovery.rollback.after
 recovery.publish.before recovery.delete.before
 cleanup.fence.before cleanup.delete.before
+cluster.create.before cluster.schema.before cluster.resource.before cluster.replace.before cluster.approve.before
+cluster.delete.before cluster.delete.files.before cluster.ledger.before cluster.ledger.after cluster.collect.before
 """
 
 
@@ -99,8 +101,13 @@ def test_call_with_a_failpoint_is_not_reported(body: str) -> None:
 
 
 def _graph_sources() -> list[SourceFile]:
-    """Return the packages that make durable calls: the graph, and the command that deletes."""
-    packages = ("omnigraph.graph", "omnigraph.maintenance.cleanup")
+    """Return the packages that make durable calls: the graph, the commands that delete, and the ledger of clusters."""
+    packages = (
+        "omnigraph.graph",
+        "omnigraph.maintenance.cleanup",
+        "omnigraph.maintenance.delete_graph",
+        "omnigraph.cluster",
+    )
     return [source for source in python_sources() if source.module.startswith(packages)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
@@ -30,6 +30,7 @@ from omnigraph.api.arguments import (
     select_state,
     source_name,
 )
+from omnigraph.base.authorization import AccessAction, AllowAll, Authority, GraphGate
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import ConflictError, UsageError
 from omnigraph.base.progress import ignore_progress
@@ -101,7 +102,9 @@ def init(
     creator = choose_actor(actor, None)
     text = read_schema(schema)
     from omnigraph.graph.create import NewGraph, create_graph
+    from omnigraph.graph.managed import require_unmanaged
 
+    require_unmanaged(location)
     create_graph(location, NewGraph(str(text), build_schema(text), creator, allow_other_files=force))
     return Graph(location, actor=actor)
 
@@ -193,6 +196,8 @@ class Graph(Displayed):
     """Who writes unless a call names another; None: the login name."""
     spark: str | SparkSession | None = None
     """The Spark master or session; None: the active session, or the configured one."""
+    gate: GraphGate = field(default=AllowAll(), compare=False, repr=False)
+    """Decides who may write. A graph that is opened by its location allows everything."""
 
     @property
     def uri(self) -> str:
@@ -478,6 +483,7 @@ class Graph(Displayed):
             rejects=None if rejects is None else fspath(rejects),
             runner=self._runner(runner, progress),
             progress=progress or ignore_progress,
+            gate=self.gate,
         )
         plan = plan_load(self.location, self.branch, data, options)
         return load_with_indexes(plan, build_indexes=build_indexes)
@@ -510,7 +516,7 @@ class Graph(Displayed):
         from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
         from omnigraph.engine.options import NO_LIMITS
 
-        writer = choose_actor(actor, self.actor)
+        writer = self._authorize(actor, AccessAction.CHANGE, branch=self.branch)
         options = MutationOptions(actor=writer, branch=self.branch, if_commit=if_commit, limits=limits or NO_LIMITS)
         return run_mutation_text(self.location, query_source(text, name), params, options)
 
@@ -620,12 +626,14 @@ class Graph(Displayed):
         """
         self.require_writable()
         text = read_schema(schema)
+        from omnigraph.graph.managed import require_unmanaged
         from omnigraph.graph.recovery.run import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 
         request = SchemaRequest(
             source=str(text), actor=choose_actor(actor, self.actor), source_name=text.source_name, hard=allow_data_loss
         )
+        require_unmanaged(self.location)
         recover_on_open(self.location, self.branch)
         tasks = self._runner(runner, progress)
         result = apply_schema(self.location, self.branch, request, tasks)
@@ -665,9 +673,10 @@ class Graph(Displayed):
         from omnigraph.graph.branches import create_branch
         from omnigraph.graph.manifest.refs import read_reference
 
-        creator = choose_actor(actor, self.actor)
+        source = from_ or self.branch
+        creator = self._authorize(actor, AccessAction.BRANCH_CREATE, branch=source, target=name)
         try:
-            create_branch(self.location, name, creator, read_reference(self.location, from_ or self.branch))
+            create_branch(self.location, name, creator, read_reference(self.location, source))
         except ConflictError as error:
             if not exist_ok or error.code != "branch_exists":
                 raise
@@ -684,12 +693,13 @@ class Graph(Displayed):
 
         return list_branches(self.location)
 
-    def delete_branch(self, name: str, *, if_commit: str | None = None) -> BranchRecord:
+    def delete_branch(self, name: str, *, if_commit: str | None = None, actor: str | None = None) -> BranchRecord:
         """Delete a branch. Main, and a branch that another branch was created from, cannot be deleted.
 
         Args:
             name: The branch.
             if_commit: The full id of the commit that the branch must have; otherwise it is not deleted.
+            actor: Who deletes it, for a policy. Default: the actor of the graph.
 
         Example:
             >>> review = graph.create_branch("review/1")
@@ -697,6 +707,7 @@ class Graph(Displayed):
             'review/1'
         """
         self.require_writable()
+        self._authorize(actor, AccessAction.BRANCH_DELETE, target=name)
         from omnigraph.graph.branches import delete_branch
 
         return delete_branch(self.location, name, head=None if if_commit is None else require_full_id(if_commit))
@@ -732,6 +743,8 @@ class Graph(Displayed):
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
+        if not dry_run:
+            self._authorize(actor, AccessAction.BRANCH_MERGE, branch=source, target=self.branch)
         return run_merge(
             self.location,
             MergeRequest(source=source, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
@@ -767,6 +780,8 @@ class Graph(Displayed):
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
+        if not dry_run:
+            self._authorize(actor, AccessAction.CHANGE, branch=self.branch)
         commit_id = self.get_commit(commit).id
         return run_revert(
             self.location,
@@ -1063,6 +1078,14 @@ class Graph(Displayed):
         """Raise if the graph is read-only."""
         if self.read_only:
             raise UsageError("the graph is read-only", code="graph_read_only", hint="Open it without `read_only`.")
+
+    def _authorize(
+        self, actor: str | None, action: AccessAction, *, branch: str | None = None, target: str | None = None
+    ) -> str:
+        """Return who writes; raise unless the gate of the graph allows it."""
+        writer = choose_actor(actor, self.actor)
+        self.gate.check(Authority(action=action, branch=branch, target=target), writer)
+        return writer
 
     def _runner(self, runner: str | None, progress: Report | None) -> AutoRunner:
         from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner

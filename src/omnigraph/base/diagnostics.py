@@ -5,7 +5,7 @@ In: values with positions. Out: `Diagnostic` values in the order of the files. `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,10 +53,10 @@ class Diagnostics:
         """Whether a problem makes the files invalid."""
         return any(item.severity == "error" for item in self.items)
 
-    def raise_errors(self, subject: str, hint: str) -> None:
+    def raise_errors(self, subject: str, hint: str, facts: Mapping[str, Fact] | None = None) -> None:
         """Raise one error with all problems if there is one; `subject` names what is invalid."""
         if self.has_errors:
-            raise InvalidFilesError(subject, tuple(self.items), hint)
+            raise InvalidFilesError(subject, tuple(self.items), hint, facts)
 
 
 class InvalidFilesError(OmnigraphError):
@@ -64,13 +64,15 @@ class InvalidFilesError(OmnigraphError):
 
     kind = ErrorKind.INVALID_CONTENT
 
-    def __init__(self, subject: str, diagnostics: Sequence[Diagnostic], hint: str) -> None:
+    def __init__(
+        self, subject: str, diagnostics: Sequence[Diagnostic], hint: str, facts: Mapping[str, Fact] | None = None
+    ) -> None:
         count = len(diagnostics)
         super().__init__(
             f"{subject} is invalid: {count} problem{'' if count == 1 else 's'}",
             code=diagnostics[0].code,
             hint=hint,
-            facts={"diagnostics": [diagnostic.facts() for diagnostic in diagnostics]},
+            facts={**(facts or {}), "diagnostics": [diagnostic.facts() for diagnostic in diagnostics]},
         )
         self.diagnostics = tuple(diagnostics)
 

@@ -97,6 +97,16 @@ class Failpoint(StrEnum):
     RECOVERY_DELETE_BEFORE = "recovery.delete.before"
     CLEANUP_FENCE_BEFORE = "cleanup.fence.before"
     CLEANUP_DELETE_BEFORE = "cleanup.delete.before"
+    CLUSTER_CREATE_BEFORE = "cluster.create.before"
+    CLUSTER_SCHEMA_BEFORE = "cluster.schema.before"
+    CLUSTER_RESOURCE_BEFORE = "cluster.resource.before"
+    CLUSTER_REPLACE_BEFORE = "cluster.replace.before"
+    CLUSTER_APPROVE_BEFORE = "cluster.approve.before"
+    CLUSTER_DELETE_BEFORE = "cluster.delete.before"
+    CLUSTER_DELETE_FILES_BEFORE = "cluster.delete.files.before"
+    CLUSTER_LEDGER_BEFORE = "cluster.ledger.before"
+    CLUSTER_LEDGER_AFTER = "cluster.ledger.after"
+    CLUSTER_COLLECT_BEFORE = "cluster.collect.before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,17 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
             "explain": "commands.policy.explain",
         },
     ),
+    "cluster": CommandFamily(
+        "Declare graphs, queries and policies in files, and deploy them.",
+        {
+            "validate": "commands.cluster.validate",
+            "plan": "commands.cluster.plan",
+            "apply": "commands.cluster.apply",
+            "approve": "commands.cluster.approve",
+            "status": "commands.cluster.status",
+            "import": "commands.cluster.import_graphs",
+        },
+    ),
     "serve": "commands.serve.serve",
     "mcp": "commands.mcp.mcp",
     "demo": "demo.run.demo",

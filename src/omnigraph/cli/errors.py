@@ -113,7 +113,9 @@ PASS_A_URI: Final = (
 PASS_STORAGE: Final = "Pass `--store URI`, the storage of the graph, or `--cluster DIR --graph ID`."
 
 UNSUPPORTED_FLAGS: Final = {
-    "--cluster-graph": UnsupportedFlag("`--cluster-graph` was renamed to `--graph`", PASS_A_URI, "flag_renamed"),
+    "--cluster-graph": UnsupportedFlag(
+        "`--cluster-graph` was renamed to `--graph`", "Pass `--cluster DIR --graph ID`.", "flag_renamed"
+    ),
     "--target": UnsupportedFlag("`--target` was renamed to `--store`", PASS_A_URI, "flag_renamed"),
     "--uri": UnsupportedFlag("{command} has no `--uri`", PASS_A_URI),
     "--as": UnsupportedFlag("{command} cannot use `--as`: it creates no commit, so it has no actor", "Omit `--as`."),
@@ -141,9 +143,7 @@ _OTHER_NAMES: Final = {
     "snapshots": "snapshot",
     "help": "--help",
 }
-_PLANNED: Final = frozenset(
-    {"blob", "cluster", "queries", "graphs", "alias", "profile", "login", "logout", "completion"}
-)
+_PLANNED: Final = frozenset({"blob", "queries", "graphs", "alias", "profile", "login", "logout", "completion"})
 
 
 def explain_usage(misuse: typer.TyperException) -> UsageError:

@@ -20,7 +20,7 @@ from omnigraph.base.errors import Fact, QueryTextError, ResourceLimit, UsageErro
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
 from omnigraph.cli.options import Cluster, GraphId, Insecure, ProfileName, Server, Store, require_finite
 from omnigraph.cli.results import PASS_ONLY_ONE
-from omnigraph.cli.target import SUFFIX, GraphArguments
+from omnigraph.cli.target import SUFFIX, ClusterScope, GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.api.arguments import NamedText
@@ -131,13 +131,27 @@ class QueryArguments:
             )
         if self.query is not None and self.text is not None:
             raise UsageError("`--query` and `-e` cannot be used together", code="query_twice", hint=PASS_ONLY_ONE)
-        files = [] if self.query is None else [self.query]
-        ((source, text),) = read_queries(self.context.command_path, files, self.text)
+        source, text = self._read_text()
         params = read_params(self.params, self.params_file)
 
         from omnigraph.api.arguments import NamedText
 
         return NamedText.make(text, source), params
+
+    def _read_text(self) -> tuple[str, str]:
+        """Return the name of the text and the text: of a file, of the command line, or of a stored query."""
+        if self.query is None and self.text is None and self.query_name is not None:
+            scope = self.target.find_scope()
+            if isinstance(scope, ClusterScope):
+                from omnigraph.cluster.addressing import find_graph
+                from omnigraph.cluster.serving import read_stored_query
+
+                graph = find_graph(scope.address, scope.graph)
+                text = read_stored_query(graph.store, graph.ledger, graph.id, self.query_name)
+                return f"query.{graph.id}.{self.query_name}", text
+        files = [] if self.query is None else [self.query]
+        (pair,) = read_queries(self.context.command_path, files, self.text)
+        return pair
 
 
 def split_words(words: list[str], is_graph: Callable[[str], bool]) -> tuple[str | None, str | None]:

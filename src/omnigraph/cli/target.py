@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from omnigraph.base.authorization import AllowAll, GraphGate
 from omnigraph.base.errors import ConfirmationRequiredError, UsageError
 from omnigraph.cli.command import GRAPH_KEY
 from omnigraph.cli.errors import PASS_A_URI, PASS_STORAGE, ExitCode
@@ -181,12 +182,10 @@ def scope_arguments(scope: Scope) -> tuple[str, ...]:
 
 
 def locate_cluster_graph(scope: ClusterScope) -> Location:
-    """Return where a graph of a cluster is stored."""
-    raise UsageError(
-        f"cannot use cluster '{scope.address}': this release has no clusters",
-        code="cluster_unsupported",
-        hint=PASS_A_URI,
-    )
+    """Return where a graph of a cluster is stored. Only the ledger of the cluster is read."""
+    from omnigraph.cluster.addressing import find_graph
+
+    return find_graph(scope.address, scope.graph).location
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +231,20 @@ class ReachedGraph:
         confirm_destruction(self.context, self.location, action, yes=yes)
 
 
+@dataclass(frozen=True, slots=True)
+class LocatedGraph:
+    """A graph in storage, and how a command names it. `id`: which of several graphs of a cluster."""
+
+    location: Location
+    arguments: tuple[str, ...]
+    id: str | None = None
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The line above the lines about the graph, if there are several."""
+        return () if self.id is None else (f"graph {self.id}:",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageArguments:
     """The graph of a command that works on storage directly."""
@@ -274,11 +287,33 @@ class StorageArguments:
         """Return the location of the graph; raise if it is that of a server."""
         return _locate(self.context, self.scope())
 
+    def locate_all(self) -> tuple[LocatedGraph, ...]:
+        """Return the graph, or every graph of a cluster if none of them is named."""
+        scope = self.scope()
+        if not isinstance(scope, ClusterScope) or scope.graph is not None:
+            return (LocatedGraph(_locate(self.context, scope), scope_arguments(scope)),)
+        from omnigraph.cluster.addressing import find_graphs
+
+        return tuple(
+            LocatedGraph(graph.location, scope_arguments(ClusterScope(scope.address, graph.id)), graph.id)
+            for graph in find_graphs(scope.address)
+        )
+
     def locate_and_print(self) -> Location:
         """Return the location of the graph, and print it on stderr before it is opened."""
         location = self.locate()
         print_location(self.context, location)
         return location
+
+    @property
+    def gate(self) -> GraphGate:
+        """The gate for writes of data: the deployed policy of a graph of a cluster; any other graph has none."""
+        scope = self.find_scope()
+        if not isinstance(scope, ClusterScope):
+            return AllowAll()
+        from omnigraph.cluster.addressing import find_graph
+
+        return find_graph(scope.address, scope.graph).gate
 
     def open(self, branch: str = "main", *, spark: str | None = None) -> Graph:
         """Open the graph read-only."""
@@ -330,7 +365,8 @@ class GraphArguments(StorageArguments):
         from omnigraph.api.graph import Graph
         from omnigraph.client.local import LocalGraph
 
-        graph = Graph(storage, actor=actor, read_only=read_only)
+        gate = AllowAll() if read_only else self.gate
+        graph = Graph(storage, actor=actor, read_only=read_only, gate=gate)
         client = LocalGraph(
             graph=graph,
             uri=storage.uri,

@@ -205,6 +205,7 @@ class LocalGraph:
             actor=choose_actor(None, self.graph.actor),
             base=parameters.base,
             runner=AutoRunner(parse_runner("local")),
+            gate=self.graph.gate,
         )
         with NamedTemporaryFile(suffix=".ndjson") as file:
             file.write(data)

@@ -77,7 +77,7 @@ def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
         ("http://localhost:8080/graphs/a", "uri_is_server"),
         ("HTTPS://example.org", "uri_is_server"),
         ("--server prod", "server_unsupported"),
-        ("--cluster dir --graph a", "cluster_unsupported"),
+        ("--cluster dir --graph a", "cluster_missing"),
         ("--graph a", "target_missing"),
         ("--cluster-graph a", "flag_renamed"),
         ("--target g.omni", "flag_renamed"),

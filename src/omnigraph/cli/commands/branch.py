@@ -92,12 +92,12 @@ def _table_row(row: dict[str, Any], now_us: int) -> dict[str, Any]:
     "omnigraph branch delete review/1 --store s3://bucket/graph.omni --yes --json",
     capability=Capability.ANY,
 )
-def delete(name: Name, target: GraphArguments, *, yes: Yes = False, output: TextOutput) -> None:
+def delete(name: Name, target: GraphArguments, *, actor: Actor = None, yes: Yes = False, output: TextOutput) -> None:
     """Delete a branch, merged or not.
 
     A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.
     """
-    reached = target.connect(read_only=False).print_location()
+    reached = target.connect(actor=actor, read_only=False).print_location()
     reached.confirm(f"deleting branch {name}", yes=yes)
     document = reached.client.delete_branch(name)
     output.show(lambda: document, notices=[f"deleted branch {name}"])

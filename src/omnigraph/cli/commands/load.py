@@ -134,6 +134,7 @@ def load(
             rejects=errors,
             runner=AutoRunner(parse_runner(execution.runner), SparkSettings(master=execution.spark_master), report),
             progress=report,
+            gate=target.gate,
         )
         plan = plan_load(location, branch, _named_inputs(data, type_name), options)
         print_location(target.context, location)

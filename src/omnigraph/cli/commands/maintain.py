@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,7 +21,7 @@ from omnigraph.cli.hints import render_command, render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import StorageArguments, confirm_destruction
+from omnigraph.cli.target import LocatedGraph, StorageArguments, confirm_destruction, print_location
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ NoCleanup = Annotated[bool, typer.Option("--no-cleanup", help="Delete nothing an
     "omnigraph maintain graph.omni --keep 10 --older-than 14d --confirm",
     "omnigraph maintain s3://bucket/graph.omni --every 15m --confirm --yes --log-file maintain.jsonl",
     "omnigraph maintain graph.omni --no-cleanup --branch main --json",
+    "omnigraph maintain --cluster deploy/ --every 15m",
     capability=Capability.DIRECT,
 )
 def maintain(
@@ -62,7 +63,7 @@ def maintain(
     output: TextOutput,
     log_file: LogFileOption = None,
 ) -> None:
-    """Recover, optimize and clean up a graph.
+    """Recover, optimize and clean up a graph, or every graph of a cluster.
 
     Finishes or undoes interrupted writes, optimizes the branches that need it, deletes old versions under the policy
     (only with --confirm), and checks the graph. Prints what was wrong, what was done and what is left. One process
@@ -74,21 +75,28 @@ def maintain(
     interval = None if every is None else read_duration("every", every)
     age = None if older_than is None else read_duration("older_than", older_than)
     CleanupPolicyOptions(keep, age).policy(0)  # rejects an invalid policy before the graph is opened
-    location = target.locate_and_print()
-    if confirm:
-        confirm_destruction(target.context, location, "maintain --confirm", yes=yes)
+    graphs = target.locate_all()
+    for graph in graphs:
+        print_location(target.context, graph.location)
+        if confirm:
+            confirm_destruction(target.context, graph.location, "maintain --confirm", yes=yes)
 
     from omnigraph.api.graph import Graph
     from omnigraph.wire.maintenance import maintain_output
 
-    graph = Graph(location, spark=execution.spark_master)
+    def document(results: Sequence[MaintainResult]) -> dict[str, Any]:
+        pairs = zip(graphs, results, strict=True)
+        documents = [
+            maintain_output(item.location.uri, result, render_hint, confirmed=confirm) for item, result in pairs
+        ]
+        return documents[0] if graphs[0].id is None else {"graphs": documents}
 
-    def document(result: MaintainResult) -> dict[str, Any]:
-        return maintain_output(location.uri, result, render_hint, confirmed=confirm)
+    def run_once() -> list[MaintainResult]:
+        return [maintain_graph(graph) for graph in graphs]
 
-    def run_once() -> MaintainResult:
+    def maintain_graph(graph: LocatedGraph) -> MaintainResult:
         with output.progress() as report:
-            return graph.maintain(
+            return Graph(graph.location, spark=execution.spark_master).maintain(
                 keep=keep,
                 older_than=age,
                 cleanup=not no_cleanup,
@@ -100,19 +108,30 @@ def maintain(
             )
 
     if interval is not None:
-        _repeat(run_once, interval, lambda result: output.show(lambda: document(result), text=_one_line(result)))
+
+        def show(results: Sequence[MaintainResult]) -> None:
+            output.show(lambda: document(results), text="\n".join(map(_one_line, results)))
+
+        _repeat(run_once, interval, show)
         output.notify("stopped")
         return
-    result = run_once()
-    output.show(lambda: document(result), notices=_lines(result, target.arguments, confirmed=confirm))
-    if result.errors:
+    results = run_once()
+    lines = [
+        line
+        for graph, result in zip(graphs, results, strict=True)
+        for line in (*graph.heading, *_lines(result, graph.arguments, confirmed=confirm))
+    ]
+    output.show(lambda: document(results), notices=lines)
+    if any(result.errors for result in results):
         raise typer.Exit(ExitCode.ERROR)
-    if result.needs_repair:
+    if any(result.needs_repair for result in results):
         raise typer.Exit(ExitCode.REFUSED)
 
 
 def _repeat(
-    run_once: Callable[[], MaintainResult], interval: timedelta, show: Callable[[MaintainResult], None]
+    run_once: Callable[[], Sequence[MaintainResult]],
+    interval: timedelta,
+    show: Callable[[Sequence[MaintainResult]], None],
 ) -> None:
     """Run rounds until Ctrl-C or SIGTERM. What an interrupted round has not published is undone by the next one.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
+from omnigraph.base.authorization import AccessAction, AllowAll, Authority, GraphGate
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.progress import Report, ignore_progress
@@ -45,6 +46,8 @@ class LoadOptions:
     runner: AutoRunner = field(default_factory=AutoRunner)
     """Where the tasks run."""
     progress: Report = ignore_progress
+    gate: GraphGate = field(default_factory=AllowAll)
+    """Decides whether the actor may load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +68,12 @@ class LoadPlan:
 
 @nothing_written_if_interrupted()
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
-    """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
+    """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use.
+
+    The gate is asked before anything is read or started.
+    """
     _require_valid(options)
+    _authorize(root, branch, options)
     inputs = classify_inputs(data, options.type, dict(root.options))
     if inputs.session is not None:
         options.runner.use_session(inputs.session)
@@ -81,6 +88,14 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
         catalog=catalog,
         rejects=rejects,
     )
+
+
+def _authorize(root: Location, branch: str, options: LoadOptions) -> None:
+    """Raise unless the actor may change the branch, and create it if it does not exist."""
+    if options.base is not None and not isinstance(options.gate, AllowAll) and not _has_branch(root, branch):
+        created = Authority(action=AccessAction.BRANCH_CREATE, branch=options.base, target=branch)
+        options.gate.check(created, options.actor)
+    options.gate.check(Authority(action=AccessAction.CHANGE, branch=branch), options.actor)
 
 
 def run_load(plan: LoadPlan) -> Loaded:

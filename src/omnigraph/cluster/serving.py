@@ -1,0 +1,83 @@
+"""What a deployed cluster serves: policies and stored queries, read from the ledger and its stored resources.
+
+In: a ledger. Out: compiled policies and the texts of queries, each verified by its digest; a missing or altered one
+raises. A server, `apply` and data writes through a cluster get the same values here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.base.authorization import Authority
+from omnigraph.base.diagnostics import Diagnostics
+from omnigraph.base.display import did_you_mean
+from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.cluster.ledger import Ledger, LedgerStore
+from omnigraph.cluster.resources import digest_of, parse_stored_policy, stored_path
+from omnigraph.policy.cedar import CompiledPolicy, compile_bundle
+from omnigraph.policy.gate import PolicyGate
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedGate:
+    """The gate of a graph of a cluster. The policy is read when it is first asked: maintenance needs none."""
+
+    store: LedgerStore
+    ledger: Ledger
+    graph_id: str
+
+    def check(self, authority: Authority, actor: str | None) -> None:
+        """Raise `AccessDeniedError` unless the deployed policy of the graph allows it; without one, allow it."""
+        policy = read_policy_of(self.store, self.ledger, self.graph_id)
+        if policy is not None:
+            PolicyGate(policy).check(authority, actor)
+
+
+def read_policy_of(store: LedgerStore, ledger: Ledger, scope: str) -> CompiledPolicy | None:
+    """Return the deployed policy of a graph or of the server, or None if it has none."""
+    for address, resource in ledger.resources.items():
+        if address.startswith("policy.") and scope in (resource.applies_to or ()):
+            content = read_resource(store, ledger, address)
+            problems = Diagnostics()
+            bundle = parse_stored_policy(content, problems)
+            policy = None if bundle is None else compile_bundle(bundle, scope, problems)
+            problems.raise_errors(f"the deployed policy '{address}'", "Correct its file, then run `cluster apply`.")
+            return policy
+    return None
+
+
+def read_stored_query(store: LedgerStore, ledger: Ledger, graph_id: str, name: str) -> str:
+    """Return the text of the file that declares a deployed query; raise with the names of the deployed ones."""
+    address = f"query.{graph_id}.{name}"
+    if address not in ledger.resources:
+        names = stored_queries(ledger, graph_id)
+        raise NotFoundError(
+            f"the graph '{graph_id}' has no stored query '{name}'{did_you_mean(name, names)}",
+            code="query_not_stored",
+            hint=f"Stored are {', '.join(names)}." if names else "Declare `queries` of the graph in `cluster.yaml`.",
+            facts={"graph": graph_id, "query": name, "queries": list(names)},
+        )
+    return read_resource(store, ledger, address).decode()
+
+
+def stored_queries(ledger: Ledger, graph_id: str) -> tuple[str, ...]:
+    """Return the names of the deployed queries of a graph, sorted."""
+    prefix = f"query.{graph_id}."
+    return tuple(sorted(address.removeprefix(prefix) for address in ledger.resources if address.startswith(prefix)))
+
+
+def read_resource(store: LedgerStore, ledger: Ledger, address: str) -> bytes:
+    """Return the stored content of a deployed resource; raise if it is missing or altered."""
+    digest = ledger.resources[address].digest
+    path = stored_path(address, digest)
+    assert path is not None, f"{address} has no stored content"
+    content = store.objects.read(path)
+    if content is None or digest_of(content) != digest:
+        problem = "is missing" if content is None else "does not have its digest"
+        raise FormatError(
+            f"the stored resource '{address}' {problem}: '{path}'",
+            code="resource_damaged",
+            hint="Run `omnigraph cluster apply` with the files of the cluster: it stores the resource again.",
+            facts={"address": address, "path": path},
+        )
+    return content

@@ -1,0 +1,78 @@
+"""A copy of the example cluster, and the command line in its directory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.cluster.project import Cluster
+from tests.cli.process import CommandResult, run_in_process
+from tests.style.source import ROOT
+
+EXAMPLE = ROOT / "examples" / "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleCluster:
+    """A directory with `cluster.yaml`."""
+
+    path: Path
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(str(self.path))
+
+    @property
+    def graph(self) -> Path:
+        return self.path / "graphs" / "books.omni"
+
+    def run(self, *arguments: str) -> CommandResult:
+        return run_in_process(*arguments, cwd=self.path)
+
+    def apply(self, actor: str = "ada") -> Any:
+        """Apply, and return the document."""
+        outcome = self.run("cluster", "apply", "--as", actor, "--json")
+        return {**json.loads(outcome.stdout), "exit": outcome.exit_code}
+
+    def edit(self, name: str, change: Callable[[str], str]) -> None:
+        path = self.path / name
+        path.write_text(change(path.read_text()))
+
+    def declare_no_graph(self) -> None:
+        """Remove the graph and its policy from the files."""
+        self.edit("cluster.yaml", lambda text: "".join(line for line in text.splitlines(True) if "books" not in line))
+
+
+@pytest.fixture(scope="session")
+def applied_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("applied") / "example"
+    shutil.copytree(EXAMPLE, path)
+    Cluster(str(path)).apply(actor="ada")
+    return path
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> ExampleCluster:
+    """The example before the first apply."""
+    shutil.copytree(EXAMPLE, tmp_path / "example")
+    return ExampleCluster(tmp_path / "example")
+
+
+@pytest.fixture
+def applied(tmp_path: Path, applied_example: Path) -> ExampleCluster:
+    """The example after an apply."""
+    shutil.copytree(applied_example, tmp_path / "example")
+    return ExampleCluster(tmp_path / "example")
+
+
+@pytest.fixture
+def applied_in_place(new: ExampleCluster) -> ExampleCluster:
+    """The example after an apply in its own directory: a copied graph cannot have branches."""
+    new.cluster.apply(actor="ada")
+    return new

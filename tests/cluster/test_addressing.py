@@ -1,0 +1,135 @@
+"""The flags `--cluster X --graph Y` find a deployed graph by the ledger alone; its policy decides about data writes."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.authorization import AccessDeniedError
+from omnigraph.cluster.addressing import parse_root
+from omnigraph.cluster.project import Cluster
+from tests.cli.process import tree
+from tests.cluster.conftest import ExampleCluster
+
+HERE = ("--cluster", ".", "--graph", "books")
+ADD = 'query add() { insert Author { name: "le guin" } }'
+
+
+def test_commands_use_a_graph_of_a_cluster(applied_in_place: ExampleCluster) -> None:
+    applied = applied_in_place
+    assert applied.run("branch", "create", "review/1", *HERE, "--as", "bo").exit_code == 0
+    assert applied.run("mutate", "-e", ADD, "--branch", "review/1", *HERE, "--as", "bo").exit_code == 0
+    assert applied.run("branch", "merge", "review/1", *HERE, "--as", "ada").exit_code == 0
+    rows = applied.run("query", "-e", "query q() { match { $a: Author } return { $a.name } }", *HERE, "--json")
+    assert json.loads(rows.stdout)["rows"] == [{"a.name": "le guin"}]
+    for command in ("snapshot", "optimize", "repair", "cleanup --keep 1", "commit list", "doctor"):
+        assert applied.run(*command.split(), *HERE).exit_code == 0, command
+
+
+def test_stored_queries_by_name(applied: ExampleCluster) -> None:
+    add = ("mutate", "add_author", *HERE, "--params", '{"name": "le guin"}')
+    assert applied.run(*add, "--as", "ada").exit_code == 1, "main is protected"
+    og.open(applied.graph).mutate(ADD)
+    books = applied.run("query", "books_of", *HERE, "--params", '{"author": "le guin"}', "--json")
+    assert json.loads(books.stdout)["query_name"] == "books_of"
+    unknown = applied.run("query", "book_of", *HERE)
+    assert unknown.exit_code == 1
+    assert "did you mean 'books_of'?" in unknown.stderr
+
+
+def test_only_graph_needs_no_name(applied: ExampleCluster) -> None:
+    assert applied.run("snapshot", "--cluster", ".").exit_code == 0
+    (applied.path / "other.pg").write_text("node Thing { name: String @key }")
+    applied.edit("cluster.yaml", lambda text: text.replace("graphs:\n", "graphs:\n  other: { schema: other.pg }\n"))
+    applied.apply()
+    several = applied.run("snapshot", "--cluster", ".")
+    assert several.exit_code == 2
+    assert "applied are books, other" in several.stderr
+    maintained = applied.run("maintain", "--cluster", ".", "--json")
+    assert maintained.exit_code == 0
+    assert len(json.loads(maintained.stdout)["graphs"]) == 2
+
+
+def test_unknown_graph_lists_the_applied_ones(applied: ExampleCluster) -> None:
+    outcome = applied.run("optimize", "--cluster", ".", "--graph", "book")
+    assert outcome.exit_code == 1
+    assert "the cluster has no graph 'book': applied are books" in outcome.stderr
+
+
+def test_old_spelling_names_the_new_one(applied: ExampleCluster) -> None:
+    outcome = applied.run("optimize", "--cluster", ".", "--cluster-graph", "books")
+    assert outcome.exit_code == 2
+    assert "`--cluster-graph` was renamed to `--graph`" in outcome.stderr
+
+
+def test_damaged_files_and_resources_do_not_prevent_maintenance(applied: ExampleCluster) -> None:
+    applied.edit("cluster.yaml", lambda text: text + "unknown: [member\n")
+    for path in (applied.path / "__cluster" / "resources").rglob("*.*"):
+        path.write_text("damaged")
+    assert applied.run("snapshot", "--cluster", f"file://{applied.path}").exit_code == 0
+    applied.edit("cluster.yaml", lambda text: text.replace("unknown: [member\n", "unknown: member\n"))
+    assert applied.run("repair", *HERE).exit_code == 0
+    assert applied.run("optimize", *HERE).exit_code == 0
+    write = applied.run("mutate", "-e", ADD, *HERE, "--as", "ada", "--json")
+    assert json.loads(write.stdout)["error_code"] == "resource_damaged"
+
+
+def test_denied_load_writes_nothing(applied_in_place: ExampleCluster) -> None:
+    applied = applied_in_place
+    (applied.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "le guin"}}\n')
+    before = tree(applied.graph)
+    denied = applied.run("load", *HERE, "--data", "rows.ndjson", "--as", "bo", "--runner", "spark", "--json")
+    document = json.loads(denied.stdout)
+    assert (denied.exit_code, document["error_code"]) == (1, "policy_denied")
+    assert document["error"] == "policy denied action 'change' on branch 'main' for actor 'bo'"
+    assert tree(applied.graph) == before
+    created = ("load", *HERE, "--data", "rows.ndjson", "--branch", "review/2", "--from", "main", "--as")
+    assert applied.run(*created, "eve").exit_code == 1
+    assert applied.run(*created, "bo").exit_code == 0
+    assert applied.run("branch", "delete", "review/2", *HERE, "--as", "eve").exit_code == 1
+    assert applied.run("branch", "delete", "review/2", *HERE, "--as", "bo").exit_code == 0
+
+
+def test_gate_of_python(applied_in_place: ExampleCluster) -> None:
+    applied = applied_in_place
+    graph = og.cluster(str(applied.path)).open("books", actor="bo")
+    for write in (
+        lambda: graph.mutate(ADD),
+        lambda: graph.load([{"name": "x"}], type="Author"),
+        lambda: graph.create_branch("main2", actor="eve"),
+        lambda: graph.revert("HEAD"),
+    ):
+        with pytest.raises(AccessDeniedError):
+            write()
+    review = graph.create_branch("review/1")
+    assert review.mutate(ADD).affected_nodes == 1
+    with pytest.raises(AccessDeniedError):
+        graph.merge("review/1")
+    assert graph.merge("review/1", actor="ada").commit is not None
+
+
+def test_not_a_cluster(tmp_path: Path, applied: ExampleCluster) -> None:
+    outcome = applied.run("snapshot", "--cluster", str(tmp_path))
+    assert outcome.exit_code == 2
+    assert "it has no cluster.yaml and no ledger" in outcome.stderr
+
+
+def test_root_may_be_a_bucket() -> None:
+    assert parse_root("s3://bucket").uri == "s3://bucket"
+    assert parse_root("s3://bucket/a/b").uri == "s3://bucket/a/b"
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Cluster) if not name.startswith("_") and name != "address"])
+def test_examples(name: str, applied: ExampleCluster) -> None:
+    text = inspect.getdoc(getattr(Cluster, name)) or ""
+    test = doctest.DocTestParser().get_doctest(text, {"cluster": applied.cluster}, name, None, None)
+    assert test.examples
+    output: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=output.append)
+    assert runner.failures == 0, "".join(output)
