@@ -561,6 +561,7 @@ class Graph(Displayed):
         """
         if not dry_run:
             self.require_writable()
+            self._authorize(actor, AccessAction.CHANGE, branch=self.branch)
         from omnigraph.embedding.provider import find_provider
         from omnigraph.maintenance.indexed_load import embed_with_indexes
         from omnigraph.pipeline.embed.run import EmbedRequest

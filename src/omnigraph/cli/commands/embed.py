@@ -98,7 +98,8 @@ def embed(
     from omnigraph.wire.results import embed_output
 
     with output.progress() as report:
-        result = Graph(location, branch=branch, read_only=dry_run, spark=execution.spark_master).embed(
+        graph = Graph(location, branch=branch, read_only=dry_run, spark=execution.spark_master, gate=target.gate)
+        result = graph.embed(
             types=types,
             property=property,
             missing=missing,
