@@ -24,7 +24,6 @@ COMMAND_LINES = {
     "unknown flag": "snapshot g.omni --xyzzy",
     "unknown short flag": "snapshot g.omni -x",
     "flag before the command": "--store g.omni snapshot",
-    "version as a flag": "--version",
     "server": "snapshot --server prod",
     "server with equals": "snapshot --server=prod",
     "cluster": "init --schema s.pg --cluster dir --graph a",

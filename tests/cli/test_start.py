@@ -73,10 +73,13 @@ COMMANDS: Final = {
     "maintain": ["--keep", "1", "--confirm", GRAPH],
     "spark status": [],
     "spark stop": [],
+    "profile list": [],
+    "completion": ["bash"],
     "version": [],
 }
 """The arguments of each command, in an order in which all succeed."""
 NOT_RUN: Final = {
+    *("login", "logout", "whoami", "graphs list"),
     *("spark start", "demo", "serve", "mcp", "policy validate", "policy test", "policy explain"),
     *(f"cluster {name}" for name in ("validate", "plan", "apply", "approve", "status", "import")),
 }

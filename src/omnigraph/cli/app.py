@@ -89,17 +89,23 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         },
     ),
     "serve": "commands.serve.serve",
+    "login": "commands.login.login",
+    "logout": "commands.login.logout",
+    "whoami": "commands.server_info.whoami",
+    "graphs": CommandFamily("Show the graphs of a server.", {"list": "commands.server_info.list_graphs"}),
+    "profile": CommandFamily("Show the profiles of the operator file.", {"list": "commands.profile.list_profiles"}),
     "mcp": "commands.mcp.mcp",
     "demo": "demo.run.demo",
+    "completion": "commands.completion.completion",
     "version": "commands.version.version",
 }
 """The functions of the commands below `omnigraph.cli`."""
 
 _ABOUT: Final = """A versioned graph database on open Lance files.
 
-    A graph is a directory or an S3 prefix: pass it as URI or as --store URI. Data is written to stdout, everything else
-    to stderr. Exit codes: 0 success, 1 error, 2 usage, 3 refused, 4 precondition failed, 130 Ctrl-C, 143
-    SIGTERM.
+    A graph is a directory or an S3 prefix: pass it as URI or as --store URI. --server uses a graph of a server. Data is
+    written to stdout, everything else to stderr. Exit codes: 0 success, 1 error, 2 usage, 3 refused, 4 precondition
+    failed, 130 Ctrl-C, 143 SIGTERM.
     """
 
 

@@ -141,9 +141,8 @@ _OTHER_NAMES: Final = {
     "status": "snapshot",
     "info": "snapshot",
     "snapshots": "snapshot",
-    "help": "--help",
 }
-_PLANNED: Final = frozenset({"blob", "queries", "graphs", "alias", "profile", "login", "logout", "completion"})
+_PLANNED: Final = frozenset({"blob", "queries", "alias"})
 
 
 def explain_usage(misuse: typer.TyperException) -> UsageError:
@@ -180,8 +179,6 @@ def unknown_command(command: str, name: str, names: tuple[str, ...]) -> UsageErr
 
 def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
     if context.parent is None:
-        if flag == "--version":
-            return _usage("--version is not a flag of `omnigraph`", "Run `omnigraph version`.")
         return _usage(f"{flag} is not a flag of `omnigraph`", "Pass flags after the command.")
     flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     refuse_flag = getattr(context.command, "refuse_flag", None)

@@ -86,8 +86,12 @@ def run(arguments: list[str]) -> int:
 
 
 def resolve_aliases(arguments: list[str], flags: Flags) -> list[str]:
-    """Replace `check`, `query lint` and `query check` by `lint`. The last two print a warning."""
+    """Replace `check`, `query lint` and `query check` by `lint`, and `help` and `--version` by what they mean."""
     match arguments:
+        case ["help", *names]:
+            return [*names, "--help"]
+        case ["--version" | "-V", *rest]:
+            return ["version", *rest]
         case ["check", *rest]:
             return ["lint", *rest]
         case ["query", "lint" | "check" as name, *rest]:

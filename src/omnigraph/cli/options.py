@@ -113,7 +113,12 @@ At = Annotated[
 ]
 Actor = Annotated[
     str | None,
-    typer.Option("--as", metavar="ACTOR", callback=require_actor_name, help="Who writes. Default: your login name."),
+    typer.Option(
+        "--as",
+        metavar="ACTOR",
+        callback=require_actor_name,
+        help="Who writes. Default: the actor of the operator file, or your login name.",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Delete data of a graph that is not local, without a question.")]
 SparkMaster = Annotated[

@@ -28,6 +28,7 @@ from omnigraph.storage.location import Location, Scheme, parse_location
 if TYPE_CHECKING:
     from omnigraph import QueryLimits
     from omnigraph.api.graph import Graph
+    from omnigraph.client.http import Connection
     from omnigraph.client.protocol import GraphClient
 
 SUFFIX: Final = ".omni"
@@ -114,7 +115,7 @@ def find_profile(name: str, settings: OperatorFile) -> Profile:
         raise UsageError(
             f"unknown profile '{name}': expected {_one_of(settings.profiles)}",
             code="profile_unknown",
-            hint="Add the profile to the operator file.",
+            hint="Run `omnigraph profile list`, or add the profile to the operator file.",
             facts={"path": str(settings.path)},
         )
     return _require_valid(settings.profiles[name], f"profile '{name}'", settings)
@@ -283,6 +284,10 @@ class StorageArguments:
         scope = self.find_scope()
         return None if scope is None else scope_arguments(scope)
 
+    def choose_actor(self, actor: str | None) -> str | None:
+        """Return who writes: the actor of the command line, or that of the operator file, if there is one."""
+        return actor if actor is not None else read_settings(self.context).actor
+
     def locate(self) -> Location:
         """Return the location of the graph; raise if it is that of a server."""
         return _locate(self.context, self.scope())
@@ -343,6 +348,13 @@ class GraphArguments(StorageArguments):
             profile=self.profile,
         )
 
+    def scope(self) -> Scope:
+        """Return the scope; raise if nothing names a graph, or if a flag has no meaning for a server."""
+        scope = StorageArguments.scope(self)
+        if isinstance(scope, ServerScope):
+            require_flags_of_servers(self.context)
+        return scope
+
     def connect(
         self,
         *,
@@ -351,10 +363,9 @@ class GraphArguments(StorageArguments):
         state: StateArguments | None = None,
         read_only: bool = True,
     ) -> ReachedGraph:
-        """Return the graph as a client. Raise if a flag has no meaning for a server."""
+        """Return the graph as a client."""
         scope = self.scope()
         if isinstance(scope, ServerScope):
-            require_flags_of_servers(self.context)
             location, served = _connect(scope, is_insecure=self.insecure)
             parameters = {} if state is None else state.parameters(served, is_served=True)
             return ReachedGraph(self.context, location, served, parameters)
@@ -366,7 +377,7 @@ class GraphArguments(StorageArguments):
         from omnigraph.client.local import LocalGraph
 
         gate = AllowAll() if read_only else self.gate
-        graph = Graph(storage, actor=actor, read_only=read_only, gate=gate)
+        graph = Graph(storage, actor=self.choose_actor(actor), read_only=read_only, gate=gate)
         client = LocalGraph(
             graph=graph,
             uri=storage.uri,
@@ -376,6 +387,36 @@ class GraphArguments(StorageArguments):
         )
         parameters = {} if state is None else state.parameters(client, is_served=False)
         return ReachedGraph(self.context, storage, client, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerArguments:
+    """The server of a command that asks a server about itself."""
+
+    context: typer.Context
+    server: Server = None
+    profile: ProfileName = None
+    insecure: Insecure = False
+
+    def connect(self) -> Connection:
+        """Return the server; raise if nothing names one."""
+        names = ScopeNames(server=self.server, profile=self.profile)
+        scope = resolve_scope(names, os.environ, read_settings(self.context))
+        if not isinstance(scope, ServerScope):
+            raise UsageError(
+                f"missing server: `{self.context.command_path}` requires a server",
+                code="target_missing",
+                hint="Pass `--server NAME` or `--server URL`.",
+            )
+        return open_connection(scope, is_insecure=self.insecure)
+
+
+def open_connection(scope: ServerScope, *, is_insecure: bool) -> Connection:
+    """Return a server with the token for it. Only here the libraries for HTTP are imported."""
+    from omnigraph.client.credentials import find_token
+    from omnigraph.client.http import Connection
+
+    return Connection(scope.url, find_token(scope.name), is_insecure=is_insecure)
 
 
 FLAGS_OF_STORAGE: Final = {
@@ -425,12 +466,10 @@ def _locate(context: typer.Context, scope: Scope) -> Location:
 
 
 def _connect(scope: ServerScope, *, is_insecure: bool) -> tuple[ServedLocation, GraphClient]:
-    """Return the graph of a server. Only here the libraries for HTTP are imported."""
-    from omnigraph.client.credentials import find_token
-    from omnigraph.client.http import Connection
+    """Return the graph of a server."""
     from omnigraph.client.remote import RemoteGraph, choose_graph
 
-    connection = Connection(scope.url, find_token(scope.name), is_insecure=is_insecure)
+    connection = open_connection(scope, is_insecure=is_insecure)
     graph_id = scope.graph if scope.graph is not None else choose_graph(connection)
     location = ServedLocation(scope.url, graph_id, scope.name)
     return location, RemoteGraph(connection=connection, graph_id=graph_id)

@@ -6,9 +6,10 @@ the error says that it is unknown whether the write was applied.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
@@ -39,6 +40,10 @@ _ATTEMPTS: Final = 3
 _PAUSE_SECONDS_MAX: Final = 10.0
 _BUSY: Final = frozenset({429, 502, 503, 504})
 _CHUNK_BYTES: Final = 64 * 1024
+_LOG: Final = logging.getLogger("omnigraph.client")
+
+
+Document = TypeVar("Document")
 
 
 class RemoteError(OmnigraphError):
@@ -96,6 +101,7 @@ class Connection:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(retries=False)
+        self._warned = False
 
     def send(self, request: HttpRequest) -> bytes:
         """Return the body of a response; raise the error that the server sent, or that it did not answer."""
@@ -113,11 +119,16 @@ class Connection:
             response.release_conn()
 
     def _open(self, request: HttpRequest, *, preload: bool) -> urllib3.BaseHTTPResponse:
-        deadline_attempt = 1 if request.is_write else _ATTEMPTS
-        for attempt in range(1, deadline_attempt + 1):
-            is_last = attempt == deadline_attempt
+        attempts = _ATTEMPTS if request.method in ("GET", "HEAD") else 1
+        for attempt in range(1, attempts + 1):
+            is_last = attempt == attempts
             try:
                 response = self._send(request, preload=preload)
+            except KeyboardInterrupt as interrupt:
+                self._pool.clear()
+                if request.is_write:
+                    interrupt.add_note("the server may still apply the write")
+                raise
             except HTTPError as error:
                 if is_last:
                     raise self._unreachable(request, error) from error
@@ -151,14 +162,26 @@ class Connection:
 
     def _check_contract(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> None:
         version = response.headers.get(CONTRACT)
-        if version != CONTRACT_VERSION and request.is_write:
-            raise RemoteError(
+        if version == CONTRACT_VERSION:
+            return
+        if not request.is_write and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "the server at %s has another version of the HTTP interface: expected %s, got %s",
+                self.url,
+                CONTRACT_VERSION,
+                version or "none",
+            )
+        if request.is_write:
+            failure = RemoteError(
                 f"the server at {self.url} has another version of the HTTP interface: expected {CONTRACT_VERSION}, "
-                f"got {version or 'none'}. The write was applied",
+                f"got {version or 'none'}",
                 code="contract_mismatch",
                 kind=ErrorKind.CONFLICT,
-                hint="Use the release of the server.",
+                hint="The write was applied. Use the release of the server.",
             )
+            failure.applied = Applied.YES
+            raise failure
 
     def _failed(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> OmnigraphError:
         """Return the error that a response describes."""
@@ -166,14 +189,39 @@ class Connection:
             document = msgspec.json.decode(response.data, type=dict[str, Any])
             message = str(document.pop("error"))
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, HTTPError):
-            return RemoteError(
+            failure = RemoteError(
                 f"the server at {self.url} answered {request.method} {request.path} with status {response.status} and "
                 "no document of Omnigraph",
                 code="server_answer",
                 kind=_KINDS_OF_STATUSES.get(response.status, ErrorKind.INTERNAL),
                 hint="Pass the address of the service root, with the prefix of a proxy if it has one.",
             )
+            if request.is_write and response.status >= 500:
+                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
+            return failure
+        if response.status == 401 and "Authorization" not in self._headers:
+            return RemoteError(
+                f"the server at {self.url} requires a token",
+                code="credentials_missing",
+                kind=ErrorKind.UNAUTHORIZED,
+                hint="Log in to the server, or set its token in the environment.",
+            )
         return error_of_document(message, document, response.status)
+
+    def decode(self, request: HttpRequest, body: bytes, kind: type[Document]) -> Document:
+        """Return the document of a response; raise if it is another one."""
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            failure = RemoteError(
+                f"the server at {self.url} answered {request.method} {request.path} with another document: {error}",
+                code="server_answer",
+                kind=ErrorKind.INTERNAL,
+                hint="Use the release of the server.",
+            )
+            if request.is_write:
+                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
+            raise failure from error
 
     def _unreachable(self, request: HttpRequest, error: HTTPError) -> RemoteError:
         reason = " ".join(str(error).split())[:200]
@@ -183,10 +231,15 @@ class Connection:
             kind=ErrorKind.UNAVAILABLE,
             hint="Check the address, and that the server runs.",
         )
-        if request.is_write and not isinstance(error, urllib3.exceptions.NewConnectionError):
-            failure.applied = Applied.UNKNOWN
-            failure.advice = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
+        if request.is_write and isinstance(error, _NOT_CONNECTED):
+            failure.applied = Applied.NO
+        elif request.is_write:
+            failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
         return failure
+
+
+_NOT_CONNECTED: Final = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+_UNKNOWN: Final = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
 
 
 _KINDS_OF_STATUSES: Final = {
@@ -208,6 +261,8 @@ def error_of_document(message: str, document: dict[str, Any], status: int) -> Re
         kind = ErrorKind(document.pop("kind", None))
     except ValueError:
         kind = _KINDS_OF_STATUSES.get(status, ErrorKind.INTERNAL)
+        if status == 400 and ("problems" in document or "validation_errors" in document):
+            kind = ErrorKind.INVALID_CONTENT
     advice, text = document.pop("advice", None), str(document.pop("hint", ""))
     applied = document.pop("applied", None)
     document.pop("code", None)

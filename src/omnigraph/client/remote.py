@@ -53,13 +53,17 @@ def list_graph_ids(connection: Connection) -> list[str]:
 
 def read_graphs(connection: Connection) -> service.GraphListResponse:
     """Return the graphs of a server."""
-    answer = connection.send(HttpRequest(method="GET", path="/graphs"))
-    return msgspec.json.decode(answer, type=service.GraphListResponse)
+    return _read(connection, "/graphs", service.GraphListResponse)
 
 
 def read_whoami(connection: Connection) -> service.WhoamiOutput:
     """Return who the caller is, and what it may do."""
-    return msgspec.json.decode(connection.send(HttpRequest(method="GET", path="/whoami")), type=service.WhoamiOutput)
+    return _read(connection, "/whoami", service.WhoamiOutput)
+
+
+def _read(connection: Connection, path: str, kind: type[Document]) -> Document:
+    request = HttpRequest(method="GET", path=path)
+    return connection.decode(request, connection.send(request), kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +103,11 @@ class RemoteGraph:
 
     def list_graphs(self) -> service.GraphListResponse:
         """Return the graphs of the server."""
-        request = HttpRequest(method="GET", path="/graphs")
-        return msgspec.json.decode(self.connection.send(request), type=service.GraphListResponse)
+        return read_graphs(self.connection)
 
     def service_health(self) -> service.HealthOutput:
         """Return the release of the server."""
-        request = HttpRequest(method="GET", path="/healthz")
-        return msgspec.json.decode(self.connection.send(request), type=service.HealthOutput)
+        return _read(self.connection, "/healthz", service.HealthOutput)
 
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
@@ -153,7 +155,7 @@ class RemoteGraph:
             content_type="application/x-ndjson",
             is_write=True,
         )
-        return msgspec.json.decode(self.connection.send(request), type=results.IngestOutput)
+        return self.connection.decode(request, self.connection.send(request), results.IngestOutput)
 
     # Branches and history
 
@@ -168,8 +170,8 @@ class RemoteGraph:
     def delete_branch(self, name: str) -> commits.BranchDeleteOutput:
         """Delete a branch."""
         path = self._path(f"branches/{quote(name, safe='')}")
-        answer = self.connection.send(HttpRequest(method="DELETE", path=path, is_write=True))
-        return msgspec.json.decode(answer, type=commits.BranchDeleteOutput)
+        request = HttpRequest(method="DELETE", path=path, is_write=True)
+        return self.connection.decode(request, self.connection.send(request), commits.BranchDeleteOutput)
 
     def merge(self, request: wr.BranchMergeRequest) -> results.BranchMergeOutput:
         """Merge a branch."""
@@ -211,7 +213,7 @@ class RemoteGraph:
             parameters={} if parameters is None else _fields(parameters),
             wait_seconds=wait_seconds,
         )
-        return msgspec.json.decode(self.connection.send(request), type=kind)
+        return self.connection.decode(request, self.connection.send(request), kind)
 
     def _post(
         self,
@@ -226,7 +228,7 @@ class RemoteGraph:
             method="POST", path=self._path(path), body=_encode(document), is_write=is_write, headers=headers or {}
         )
         try:
-            return msgspec.json.decode(self.connection.send(request), type=kind)
+            return self.connection.decode(request, self.connection.send(request), kind)
         except RemoteError as error:
             text = getattr(document, "query", None)
             if text is None or "problems" not in error.facts:

@@ -67,6 +67,41 @@ class WhoamiOutput(msgspec.Struct, frozen=True, kw_only=True):
     graphs: list[GraphActionsOutput]
 
 
+class LoginOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored token: of which server and actor, and where. `actor_id` is null if the server was not asked."""
+
+    server: str
+    url: str
+    actor_id: str | None
+    path: str
+
+
+class LogoutOutput(msgspec.Struct, frozen=True):
+    """Whether the token of a server was deleted."""
+
+    server: str
+    deleted: bool
+
+
+class ProfileOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile of the operator file. `scope_kind` is `server`, `cluster` or `store`; `error` is why it is invalid."""
+
+    name: str
+    scope_kind: str | None
+    target: str | None
+    default_graph: str | None
+    active: bool
+    valid: bool
+    error: str | None
+
+
+class ProfileListOutput(msgspec.Struct, frozen=True):
+    """The operator file, and its profiles."""
+
+    path: str
+    profiles: list[ProfileOutput]
+
+
 class CatalogOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The types of a state, the number of their entities, and their indexes."""
 

@@ -37,14 +37,13 @@ def explain(
     query runs, and each step also shows its rows, its time including the steps below it, and how it followed edges.
     """
     text, params = query.read()
-    allowed = limits.limits(max_hops)
+    reached = query.target.connect(limits=limits.limits(max_hops), state=state)
     if limits != LimitArguments() and not analyze:
         raise UsageError(
             "`--max-memory` and `--max-seconds` require `--analyze`: without it, the query does not run",
             code="usage",
             hint="Pass `--analyze` as well, or remove `--max-memory` and `--max-seconds`.",
         )
-    reached = query.target.connect(limits=allowed, state=state)
 
     from omnigraph.wire.requests import ExplainRequest
 

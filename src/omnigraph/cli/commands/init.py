@@ -39,7 +39,7 @@ def init(
 
     text = read_schema(Path(schema))
     print_location(target.context, location)
-    graph = create(location.uri, text, force=force, actor=actor)
+    graph = create(location.uri, text, force=force, actor=target.choose_actor(actor))
     snapshot = graph.snapshot()
     output.show(
         lambda: init_output(snapshot),

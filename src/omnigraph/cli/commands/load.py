@@ -128,7 +128,7 @@ def load(
     with output.progress() as report, _more_advice(branch):
         options = LoadOptions(
             mode=mode,
-            actor=actor or login_name(),
+            actor=target.choose_actor(actor) or login_name(),
             base=base,
             dry_run=dry_run,
             rejects=errors,

@@ -174,7 +174,9 @@ def revert(
     commit = graph.get_commit(commit_id).id
     if not dry_run:
         print_location(target.context, location)
-    result = graph.revert(commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
+    result = graph.revert(
+        commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=target.choose_actor(actor)
+    )
     document = merge_output(result, read_new_names(location, result.commit))
     _show(output, document, _revert_summary(document, dry_run=dry_run), dry_run=dry_run)
 

@@ -148,7 +148,11 @@ def apply(
         confirm_destruction(target.context, location, "schema apply --allow-data-loss", yes=yes)
     with output.progress() as report:
         result = Graph(location, branch=branch, spark=execution.spark_master).apply_schema(
-            text, actor=actor, allow_data_loss=allow_data_loss, runner=execution.runner, progress=report
+            text,
+            actor=target.choose_actor(actor),
+            allow_data_loss=allow_data_loss,
+            runner=execution.runner,
+            progress=report,
         )
     steps = _steps_text(result.plan)
     output.show(
