@@ -20,7 +20,7 @@ from tests.waiting import SECONDS_MAX
 FLAGS = {
     Capability.ANY: {*GRAPH_FLAGS},
     Capability.DIRECT: {*GRAPH_FLAGS} - {"--server"},
-    Capability.CONTROL: {"--graph"},
+    Capability.CONTROL: {"--graph", "--cluster"},
     Capability.SERVED: {"--server", "--profile"},
     Capability.LOCAL: set(),
 }

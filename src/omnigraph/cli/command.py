@@ -33,7 +33,7 @@ GRAPH_FLAGS: Final = ("--store", "--server", "--cluster", "--graph", "--profile"
 """The flags that select a graph. What a command works on decides which of them it has."""
 
 _PASS_A_SERVER: Final = "Pass `--server NAME` or `--server URL`."
-_PASS_FILES: Final = "Pass the files of the command: `--help` lists its flags."
+_PASS_FILES: Final = "Pass `--config DIR`, or the files that `--help` lists."
 _REFUSED_FLAGS: Final = {
     (Capability.DIRECT, "--server"): (
         "it works on storage directly, not through a server",
