@@ -6,12 +6,14 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from omnigraph.cli.app import make_command
 from omnigraph.server.pages import STATIC
 from tests.server.process import READ, ServerProcess, serve
 
@@ -109,6 +111,19 @@ def test_own_files_use_relative_addresses() -> None:
 
 def test_own_files_are_short() -> None:
     assert [name for name in OWN if name.endswith(".js") and len(read(name).splitlines()) >= 300] == []
+
+
+def test_commands_of_empty_states_are_commands() -> None:
+    commands = {command for name in OWN for command in re.findall(r'command="omnigraph ([^"]+)"', read(name))}
+    assert len(commands) >= 4
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        parser: Any = make_command()
+        while hasattr(parser, "commands"):
+            parser = parser.commands[name]
+            if hasattr(parser, "commands"):
+                name, *arguments = arguments
+        parser.make_context(name, arguments)  # raises if an option does not exist
 
 
 def test_requests_use_only_documented_routes(server: ServerProcess) -> None:

@@ -13,7 +13,7 @@ from tests.server.browser.browser import Browser
 
 pytestmark = pytest.mark.browser
 COLUMNS = """return [...document.querySelectorAll('.commit')].map(e =>
-    (Number(e.querySelector('circle').getAttribute('cx')) - 8) / 16)"""
+    Number(e.querySelector('circle').dataset.column))"""
 
 
 def read(browser: Browser, path: str) -> Any:

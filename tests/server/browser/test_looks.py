@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.server.browser.browser import NARROW, WIDE, Browser
 from tests.server.browser.conftest import KEPT
@@ -84,3 +85,29 @@ def test_page_in_both_modes_and_widths(browser: Browser, page: str, update_golde
         browser.save(KEPT / f"{page}-{width}-{'dark' if is_dark else 'light'}.png")
         if update_golden and page in DOCUMENTED and (width, is_dark) == (WIDE, False):
             browser.save(IMAGES / f"ui-{page}.png")
+
+
+def test_long_names_do_not_widen_the_page(browser: Browser) -> None:
+    name = "feature/a-very-long-branch-name-that-does-not-fit-into-a-narrow-window"
+    browser.open("#/graphs")
+    query = f'query rate() {{ update Person set {{ note: "{"W" * 400}" }} where slug = "p7" }}'
+    script = """const [name, query] = arguments;
+        return import('./ui/app/api.js').then(async api => {
+          await api.createBranch('default', {name, from: 'draft'});
+          await api.mutate('default', {query, branch: name}) })"""
+    browser.run(script, name, query)
+    browser.resize(NARROW)
+    for page in ("query", "schema", "history", "branches", "branches/compare", "branches/merge", "health"):
+        browser.open(f"#/g/default@{name.replace('/', '%2F')}/{page}")
+        assert not browser.scrolls_sideways(), page
+    browser.open("#/g/default@main/history")
+    browser.click(".commit-main", name)
+    browser.wait_text("omnigraph commit revert")
+    assert not browser.scrolls_sideways()
+
+
+def test_arrow_keys_select_tabs(browser: Browser) -> None:
+    browser.open("#/g/default@main/branches")
+    browser.find("[role=tab][aria-selected=true]").send_keys(Keys.ARROW_RIGHT)
+    browser.wait_text("Compare", "[role=tab][aria-selected=true]")
+    assert browser.run("return document.activeElement.textContent") == "Compare"

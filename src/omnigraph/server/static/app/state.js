@@ -5,7 +5,7 @@ import { createContext, useCallback, useContext, useEffect, useState } from "../
 
 const TOKEN = "omnigraph.token";
 const HISTORY = "omnigraph.queries";
-const COMMIT = /^[0-9A-HJKMNP-TV-Z]{26}$/;
+export const isCommit = (ref) => /^[0-9A-HJKMNP-TV-Z]{26}$/.test(ref);
 
 export function parseAddress(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
@@ -34,7 +34,7 @@ export function makeAddress({ graph, ref, page, rest = [], options = {} }) {
 
 // The member of a request that selects a state: a commit, or the newest state of a branch.
 export function stateOf(ref, branches = []) {
-  return COMMIT.test(ref) && !branches.includes(ref) ? { snapshot: ref } : { branch: ref };
+  return isCommit(ref) && !branches.includes(ref) ? { snapshot: ref } : { branch: ref };
 }
 
 export const session = {

@@ -60,7 +60,7 @@ function BranchRow({ branch, onDelete }) {
   const { name } = branch;
   const isMain = name === "main";
   return html`<tr class=${name === ref ? "current" : ""} data-branch=${name}>
-    <td class="words"><a href=${makeAddress({ graph, ref: name, page: "query" })}>${name}</a>
+    <td class="words branch-name"><a class="clip" title=${name} href=${makeAddress({ graph, ref: name, page: "query" })}>${name}</a>
       ${branch.protected && html` <span class="tag" title="A policy protects this branch">protected</span>`}
       ${!branch.readable && html` <span class="tag error" title=${branch.error}>not readable</span>`}</td>
     <td class="numeric" data-label=${isMain ? undefined : "ahead"}>${isMain ? "" : number(branch.ahead)}</td>

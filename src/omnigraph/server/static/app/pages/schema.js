@@ -55,10 +55,10 @@ function IndexTable({ indexes }) {
   return html`<div class="table-box inner"><table>
     <thead><tr><th>property</th><th>kind</th><th>state</th><th class="numeric">covered rows</th></tr></thead>
     <tbody>${indexes.map((index) => html`<tr><td>${index.property}</td><td>${index.kind || "–"}</td>
-      <td><span class="tag ${index.coverage === "Indexed" ? "success" : "warning"}" title=${index.reason || undefined}>${index.state}</span></td>
+      <td><span class="tag ${index.uncovered_rows > 0 ? "warning" : index.rows > 0 ? "success" : ""}" title=${index.reason || undefined}>${index.state}</span></td>
       <td class="numeric">${number(index.rows - index.uncovered_rows)} of ${number(index.rows)}</td></tr>`)}</tbody>
   </table></div>
-  ${indexes.some((index) => index.coverage !== "Indexed") && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
+  ${indexes.some((index) => index.uncovered_rows > 0) && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
 }
 
 // Vectors of @embed properties that `omnigraph optimize` has not filled.
@@ -82,7 +82,7 @@ function SampleRows({ type }) {
   const query = `query q() { match { ${pattern(type)} } return { $x } limit ${ROWS} }`;
   const answer = useRequest((signal) => runQuery(graph, { query, ...state }, { signal }), [graph, ref, type.key]);
   return html`<${Answer} answer=${answer}>${({ rows }) => {
-    if (!rows.length) return html`<${Empty} title=${`No ${type.kind} of type ${type.name}`} command="omnigraph load data.jsonl graph.omni" />`;
+    if (!rows.length) return html`<${Empty} title=${`No ${type.kind} of type ${type.name}`} command="omnigraph load --data data.jsonl graph.omni" />`;
     const ends = type.kind === "edge" ? ["@from", "@to"] : type.key_names.length ? [] : ["@id"];
     const values = type.properties.filter((property) => !["Vector", "Blob"].includes(property.type.kind));
     const columns = [...ends.map((name) => ({ name, type: "String" })), ...values.map((property) => ({ name: property.name, type: typeText(property).replace("?", "") }))];

@@ -60,7 +60,7 @@ function boxSize({ name, properties, count: rows }) {
 
 function labelSize({ name, count: rows, cardinality }) {
   const second = number(rows).length + cardinalityText({ cardinality }).length + 3;
-  return { width: Math.round(Math.max((name.length + 3) * 8, second * CHARACTER) + 24), height: 46 };
+  return { width: Math.round(Math.max(name.length * 9, second * CHARACTER) + 24), height: 46 };
 }
 
 export function Diagram({ types, layout, selected, link }) {

@@ -6,9 +6,10 @@ import { begin, end, usePlace } from "../state.js";
 import { addEdgesBetween, addRows, directionsOf, drawnEdges, expand, NODES_MAX, nothing, STEP } from "./entities.js";
 import { Value } from "./table.js";
 import { TypeName } from "./types.js";
-import { count, ErrorBox, Loading, Notice, number } from "./widgets.js";
+import { count, Empty, ErrorBox, Loading, Notice, number } from "./widgets.js";
 
 const LABELLED_EDGES_MAX = 40;
+const MANY_NODES = 150;
 const GOLDEN_ANGLE = 2.39996;
 
 export function GraphView({ rows, columns, types }) {
@@ -31,6 +32,7 @@ export function GraphView({ rows, columns, types }) {
     return () => stop.abort();
   }, [rows]);
   if (!drawn) return html`<${Loading} text="Loading edges" />`;
+  if (!drawn.nodes.size) return html`<${Empty} title="No nodes to draw">The rows have no nodes. Return both endpoints of an edge to draw it.<//>`;
   const node = drawn.nodes.get(selected);
   const grow = async (direction) => {
     setBusy(direction.key);
@@ -77,7 +79,7 @@ function NodeTable({ drawn, selected, onSelect }) {
     <div class="table-box graph-table"><table><thead><tr><th>type</th><th>key</th></tr></thead>
       <tbody>${nodes.map((node) => html`<tr class=${node.key === selected ? "current" : ""} key=${node.key}>
         <td class="words"><${TypeName} type=${node.type} /></td>
-        <td><button type="button" class="link mono" data-node=${node.key} aria-pressed=${String(node.key === selected)} onClick=${() => onSelect(node.key)}>${node.id}</button></td></tr>`)}</tbody>
+        <td><button type="button" class="link mono" title=${node.id} data-node=${node.key} aria-pressed=${String(node.key === selected)} onClick=${() => onSelect(node.key)}>${node.id}</button></td></tr>`)}</tbody>
     </table></div>`;
 }
 
@@ -138,6 +140,7 @@ function show(drawing, drawn, selected) {
   }));
   drawing.add(edges.map(({ key, type, source, target }) => ({ group: "edges", data: { id: key, source, target, label: type.name } })));
   drawing.edges().toggleClass("labelled", drawing.edges().length <= LABELLED_EDGES_MAX);
+  drawing.elements().toggleClass("many", drawing.nodes().length > MANY_NODES);
   if (fresh.length || isNew) {
     const amount = drawing.nodes().length;
     drawing.layout({
@@ -172,8 +175,11 @@ function styleSheet() {
     { selector: "node", style: { ...font, label: "data(label)", width: 20, height: 20, "text-valign": "bottom", "text-margin-y": 4, "text-max-width": 120, "text-wrap": "ellipsis" } },
     ...types,
     { selector: "edge", style: { width: 1.4, "line-color": colour("muted"), "line-opacity": 0.6, "target-arrow-color": colour("muted"), "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier" } },
+    { selector: "node.many", style: { width: 36, height: 36, "font-size": 24 } },
+    { selector: "edge.many", style: { width: 3 } },
     { selector: "edge.labelled, edge.near", style: { ...font, label: "data(label)", color: colour("muted"), "text-background-color": colour("bg"), "text-background-opacity": 0.9, "text-background-padding": 2, "min-zoomed-font-size": 9 } },
     { selector: "edge.near", style: { "line-color": colour("accent"), "target-arrow-color": colour("accent"), "line-opacity": 1, width: 2 } },
     { selector: "node.current", style: { "border-width": 3, "border-color": colour("accent"), "border-opacity": 1, width: 26, height: 26 } },
+    { selector: "node.current.many", style: { "border-width": 8, width: 48, height: 48 } },
   ];
 }

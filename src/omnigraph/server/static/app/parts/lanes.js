@@ -4,7 +4,7 @@ import { html } from "../../vendor/htm-preact.js";
 
 export const ROW = 36;
 const COLUMN = 16;
-const DOT = 5;
+const WIDTH_MAX = 128;
 
 // Return for each commit { column, width, lines: [{ from, to, colour, half }] }. Commits come newest first. A column holds the
 // next commit of its line; a merge adds a column for its second parent; columns that hold the same commit are joined.
@@ -37,14 +37,15 @@ export function drawLanes(commits, colourOf) {
 }
 
 export function Lanes({ row, width, isMerge }) {
-  const x = (column) => column * COLUMN + COLUMN / 2;
+  const size = Math.min(COLUMN, WIDTH_MAX / width);
+  const x = (column) => (column + 0.5) * size;
   const spans = { whole: [0, ROW], top: [0, ROW / 2], bottom: [ROW / 2, ROW] };
-  return html`<svg class="lanes" width=${width * COLUMN} height=${ROW} aria-hidden="true">
+  return html`<svg class="lanes" width=${Math.ceil(width * size)} height=${ROW} aria-hidden="true">
     ${row.lines.map(({ from, to, colour, half }) => {
       const [top, bottom] = spans[half];
       const middle = (top + bottom) / 2;
       return html`<path class="lane type-${colour}" d=${`M${x(from)} ${top}C${x(from)} ${middle} ${x(to)} ${middle} ${x(to)} ${bottom}`} />`;
     })}
-    <circle class="commit-dot type-${row.colour} ${isMerge ? "merge" : ""}" cx=${x(row.column)} cy=${ROW / 2} r=${DOT} />
+    <circle class="commit-dot type-${row.colour} ${isMerge ? "merge" : ""}" data-column=${row.column} cx=${x(row.column)} cy=${ROW / 2} r=${size < 12 ? 4 : 5} />
   </svg>`;
 }

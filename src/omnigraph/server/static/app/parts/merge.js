@@ -74,8 +74,8 @@ export function MergeView({ options }) {
       <${Preview} document=${decided.value || document} conflicts=${conflicts} isDecided=${isDecided} />
       ${decided.error && html`<${ErrorBox} error=${decided.error} />`}
       ${conflicts.length > 0 && html`<${Panel} title=${count(conflicts.length, "conflict")} actions=${html`
-          <button type="button" id="take-ours" onClick=${() => takeAll("ours")}>Take all of ${target}</button>
-          <button type="button" id="take-theirs" onClick=${() => takeAll("theirs")}>Take all of ${source}</button>`}>
+          <button type="button" id="take-ours" onClick=${() => takeAll("ours")}><span class="clip">Take all of ${target}</span></button>
+          <button type="button" id="take-theirs" onClick=${() => takeAll("theirs")}><span class="clip">Take all of ${source}</span></button>`}>
         <ul class="changes">${conflicts.map((conflict) => html`<${MergeConflict} key=${keyOf(conflict)} conflict=${conflict} source=${source} target=${target}
           take=${takes[keyOf(conflict)]} onTake=${(side) => setTakes({ ...takes, [keyOf(conflict)]: side })} />`)}</ul>
       <//>`}`}<//>`}
@@ -106,7 +106,7 @@ function MergeConflict({ conflict, source, target, take, onTake }) {
   const names = [...new Set([base, ours, theirs].flatMap((side) => Object.keys(side?.data || {})))];
   const differing = conflict.properties?.length ? names.filter((name) => conflict.properties.includes(name)) : names.filter((name) => new Set([base, ours, theirs].map((side) => textOf(side?.data?.[name] ?? null))).size > 1);
   const side = (id, branch, entity) => html`<th><label class="check"><input type="radio" name=${keyOf(conflict)} value=${id} checked=${take === id} onChange=${() => onTake(id)} />
-    ${branch}${!entity && html` <span class="muted">(deleted)</span>`}</label></th>`;
+    <span class="clip" title=${branch}>${branch}</span>${!entity && html` <span class="muted">(deleted)</span>`}</label></th>`;
   return html`<li class="conflict">
     <p class="conflict-head"><span class="tag error">${conflict.kind}</span> <strong>${conflict.type_name}</strong> <code>${conflict.entity_id}</code> <span class="muted">${conflict.message}</span></p>
     ${!isOfSchema(conflict) && html`<div class="table-box inner"><table class="properties">

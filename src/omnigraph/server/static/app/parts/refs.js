@@ -1,7 +1,7 @@
 // Choose the branch or the commit that a page shows.
 
 import { html, useState } from "../../vendor/htm-preact.js";
-import { makeAddress, parseAddress, usePlace } from "../state.js";
+import { isCommit, makeAddress, parseAddress, usePlace } from "../state.js";
 import { Icon } from "./icons.js";
 
 const OTHER = " commit";
@@ -29,7 +29,7 @@ export function RefPicker() {
   const choose = (event) => (event.target.value === OTHER ? setTyping(true) : go(event.target.value));
   return html`<label class="ref"><${Icon} name="branches" />
     <select id="ref" aria-label="Branch or commit" title=${ref} value=${ref} onChange=${choose}>
-      ${!names.includes(ref) && html`<option value=${ref}>commit …${ref.slice(-8)}</option>`}
+      ${!names.includes(ref) && html`<option value=${ref}>${isCommit(ref) ? `commit …${ref.slice(-8)}` : ref}</option>`}
       ${names.map((name) => html`<option value=${name}>${name}</option>`)}
       <option value=${OTHER}>a commit …</option>
     </select>

@@ -33,7 +33,7 @@ export function cardinalityText({ cardinality }) {
 export const edgeWord = (name) => name.charAt(0).toLowerCase() + name.slice(1);
 
 export function TypeName({ type }) {
-  return html`<span class="type-name"><span class=${type.kind === "node" ? `dot type-${type.colour}` : "dot edge"}></span>${type.name}</span>`;
+  return html`<span class="type-name"><span class=${type.kind === "node" ? `dot type-${type.colour}` : "dot edge"}></span><span class="clip" title=${type.name}>${type.name}</span></span>`;
 }
 
 export function exampleQuery(type) {

@@ -115,11 +115,19 @@ export function Answer({ answer, children }) {
   return children(answer.value);
 }
 
+// Arrow keys select the next tab, as in other programs.
 export function Tabs({ tabs, current, onSelect, label }) {
-  return html`<div class="tabs" role="tablist" aria-label=${label}>
+  const keydown = (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    const index = (tabs.findIndex(({ id }) => id === current) + step + tabs.length) % tabs.length;
+    onSelect(tabs[index].id);
+    event.currentTarget.children[index].focus();
+  };
+  return html`<div class="tabs" role="tablist" aria-label=${label} onKeyDown=${keydown}>
     ${tabs.map(
       ({ id, text, amount }) => html`<button
-        type="button" role="tab" id=${`tab-${id}`} aria-selected=${String(id === current)} class=${id === current ? "current" : ""}
+        type="button" role="tab" id=${`tab-${id}`} aria-selected=${String(id === current)} tabindex=${id === current ? 0 : -1} class=${id === current ? "current" : ""}
         onClick=${() => onSelect(id)}
       >${text}${amount !== undefined && html`<span class="amount">${number(amount)}</span>`}</button>`,
     )}
