@@ -30,7 +30,7 @@ def test_commits_of_all_branches_have_the_lanes_of_the_log(browser: Browser, gra
     tags = browser.run("return [...document.querySelectorAll('.commit .tag')].map(e => e.textContent)")
     assert {"main", "draft", "review/q3"} <= set(tags)
     assert browser.all(".commit-dot.merge") != []
-    assert "ada" in browser.text(".commit-actor")
+    assert "ada" in browser.text(".commits")
 
 
 def test_a_commit_shows_before_and_after_and_how_to_undo_it(browser: Browser) -> None:
