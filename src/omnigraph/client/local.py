@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from omnigraph.base.hints import Hint
+    from omnigraph.embedding.provider import ConfiguredProvider
     from omnigraph.engine.options import QueryLimits
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
@@ -77,6 +78,8 @@ class LocalGraph:
     """The address of the graph for documents. A server never shows where a graph is stored."""
     limits: QueryLimits = NO_LIMITS
     """The limits of each query."""
+    provider: ConfiguredProvider | None = None
+    """Creates the vectors of the texts of queries; None: the provider that the environment configures."""
     result_bytes_max: int | None = None
     """The bytes of the rows of a query, in memory; above them it fails with `result_too_long`."""
     wide_as_text: bool = False
@@ -85,6 +88,10 @@ class LocalGraph:
     """Renders a hint inside a document in the syntax of the surface."""
     as_of: str | int | datetime | None = None
     """The commit, manifest version or time of a branch whose state is read, where a request names only a branch."""
+
+    def with_provider(self, provider: ConfiguredProvider) -> LocalGraph:
+        """Return the graph with a provider that creates the vectors of the texts of its queries."""
+        return replace(self, provider=provider)
 
     def as_actor(self, actor: str) -> LocalGraph:
         """Return the graph as another actor writes it."""
@@ -160,7 +167,9 @@ class LocalGraph:
     def query(self, request: wr.QueryRequest) -> ReadOutput:
         """Run a read query."""
         graph, as_of = self._state(request)
-        result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
+        result = graph.prepare(request.query, name=request.name, limits=self.limits).run(
+            request.params, as_of=as_of, embed=self.provider
+        )
         self._require_result_size(result.to_arrow().nbytes)
         return read_output(result, self._requested_commit(as_of), wide_as_text=self.wide_as_text)
 

@@ -42,13 +42,13 @@ from omnigraph.server.bodies import (
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import ErrorAnswer, RequestError, error_answer, hide_locations
 from omnigraph.server.gate import ActionGate, GraphAction, Subject
-from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.openapi import openapi_document
 from omnigraph.server.pages import SECURITY_HEADERS, page_routes
 from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, RouteCall, ServerRoute
+from omnigraph.server.served import ServedGraph, ServedRevision
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.server.waiting import Waiting
 from omnigraph.wire.changes import ChangeFeedOutput
@@ -58,6 +58,7 @@ from omnigraph.wire.service import (
     GraphEntryOutput,
     GraphListResponse,
     HealthOutput,
+    QuarantinedGraphOutput,
     ReadinessOutput,
     WhoamiOutput,
     health_output,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request as WebRequest
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from omnigraph.client.local import LocalGraph
     from omnigraph.server.auth import TokenTable
 
 _GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -89,18 +89,17 @@ _ROUTES_BY_OPERATION: Final = {route.operation: route for route in ROUTES}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What a server serves: its graphs by id, who may use them, and how many requests run."""
+    """What a server serves, who may use it, and how many requests run."""
 
-    graphs: dict[str, LocalGraph]
-    gate: ActionGate
-    state: AccessState
+    current: Callable[[], ServedRevision]
+    """Returns what is served; a cluster replaces it when a new revision was applied."""
+    applied_revision: Callable[[], int]
+    """Returns the newest revision of the ledger, which is not served if it is invalid."""
     admission: Admission
     tokens: Callable[[], TokenTable]
     """The current tokens; they change when the file is read again."""
     metrics: Metrics
     waiting: Waiting
-    health: dict[str, HealthCache]
-    """The last check of each graph."""
     root_path: str = ""
     """The prefix that a proxy removes."""
     has_public_metrics: bool = False
@@ -137,7 +136,7 @@ def make_app(serving: Serving) -> ASGIApp:
     if serving.has_pages:
         routes += page_routes()
     app = Starlette(routes=routes, exception_handlers=handlers)
-    app.state.addresses = {graph.graph.location.uri: graph.uri for graph in serving.graphs.values()}
+    app.state.current = serving.current
     return RequestLog(_with_cors(app, serving.cors_origins), serving.metrics)
 
 
@@ -180,8 +179,8 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
         actor = _authenticate(serving, request)
         check_contract(request)
-        graph_id = request.path_params["graph_id"]
-        graph = _find_graph(serving, graph_id).as_actor(actor)
+        served = _find_graph(serving, request.path_params["graph_id"], actor)
+        graph = served.graph.as_actor(actor)
         graph = replace(graph, wide_as_text=_WIDE_AS_TEXT.search(request.headers.get("accept", "")) is not None)
         check_length(request, route.body_bytes_max)
         call = RouteCall(
@@ -189,16 +188,20 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             path=request.path_params,
             parameters=decode_parameters(request, route.parameters),
             condition=read_condition(request, route),
-            may_delete=_may_delete(serving, actor),
-            health=serving.health[graph_id].read,
-            protects=serving.gate.protects,
+            may_delete=_may_delete(served.gate, actor),
+            health=served.health.read,
+            protects=served.gate.protects,
+            queries=served.queries,
         )
         if route.is_subject_in_url:
-            await run_in_thread(partial(_authorize, serving, route, call, actor))
+            await run_in_thread(partial(_authorize, served.gate, route, call, actor))
         if route.body is not None:
             call = replace(call, body=await read_body(request, route))
         if not route.is_subject_in_url:
-            await run_in_thread(partial(_authorize, serving, route, call, actor))
+            await run_in_thread(partial(_authorize, served.gate, route, call, actor))
+        if route.then is not None:
+            action, subject = route.then(call)
+            await run_in_thread(partial(served.gate.require, actor, action, subject))
         return await _run(serving, route, call, request)
 
     return handle
@@ -216,8 +219,8 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             raise RequestError(
                 f"pages of {origin} may not use this server", code="origin_denied", kind=ErrorKind.FORBIDDEN
             )
-        graph_id = request.path_params["graph_id"]
-        graph = _find_graph(serving, graph_id).as_actor(actor)
+        served = _find_graph(serving, request.path_params["graph_id"], actor)
+        graph = served.graph.as_actor(actor)
         decode_parameters(request, NoParameters)
         check_length(request, limits.SERVER_BODY_BYTES_MAX)
         require_content_type(request, "application/json")
@@ -233,11 +236,12 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
                 path=path,
                 parameters=arguments,
                 body=arguments,
-                may_delete=_may_delete(serving, actor),
-                health=serving.health[graph_id].read,
-                protects=serving.gate.protects,
+                may_delete=_may_delete(served.gate, actor),
+                health=served.health.read,
+                protects=served.gate.protects,
+                queries=served.queries,
             )
-            _authorize(serving, route, call, actor)
+            _authorize(served.gate, route, call, actor)
             return route.run(call)
 
         def describe(error: OmnigraphError) -> Any:
@@ -246,7 +250,7 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
         def work(cancelled: Event | None = None) -> bytes | None:
             nonlocal graph
             graph = graph if cancelled is None else graph.until(cancelled)
-            extents = serving.gate.allowed(actor).items()
+            extents = served.gate.allowed(actor).items()
             actions = frozenset(action for action, extent in extents if extent != "none")
             return answer(message, call_tool, actions, describe)
 
@@ -267,7 +271,8 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
         return NdjsonStream(admission.streams, route.run(call))
     if isinstance(call.parameters, FeedParameters):
         return json_response(await _poll(serving, route, call, request), request)
-    if route.lane is LaneName.READ or route.is_preview(call):
+    lane = route.lane if route.choose_lane is None else route.choose_lane(call)
+    if lane is LaneName.READ or route.is_preview(call):
         return await _read(serving, route, call, request, partial(json_response, request=request))
     async with admission.change(request.scope["omnigraph.actor"]):
         document = await admission.writes.run(lambda: route.run(call))
@@ -305,54 +310,45 @@ async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebReq
     return await _read(serving, route, replace(call, parameters=following), request)
 
 
-def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
+def _authorize(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> None:
     """Raise unless the actor may do what a request asks for."""
     subject = route.subject(call)
     if route.is_preview(call):
-        serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.branch))
-        serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.target))
+        gate.require(actor, GraphAction.READ, Subject(branch=subject.branch))
+        gate.require(actor, GraphAction.READ, Subject(branch=subject.target))
         return
     try:
-        serving.gate.require(actor, route.action, subject)
+        gate.require(actor, route.action, subject)
     except OmnigraphError as denied:
         if route.missing is None or denied.kind is not ErrorKind.FORBIDDEN:
             raise
         raise route.missing(call) from denied
     created = route.creates(call)
     if created is not None:
-        serving.gate.require(actor, GraphAction.BRANCH_CREATE, created)
+        gate.require(actor, GraphAction.BRANCH_CREATE, created)
 
 
-def _may_delete(serving: Serving, actor: str) -> Callable[[str], None]:
+def _may_delete(gate: ActionGate, actor: str) -> Callable[[str], None]:
     """Return a function that raises if an actor must not delete a branch."""
-    return lambda branch: serving.gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch))
+    return lambda branch: gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch))
 
 
 def _authenticate(serving: Serving, request: WebRequest) -> str:
     actor = ANONYMOUS
-    if serving.state is not AccessState.OPEN:
+    if serving.current().state is not AccessState.OPEN:
         actor = serving.tokens().authenticate(request.headers.get("authorization"))
     request.scope["omnigraph.actor"] = actor
     return actor
 
 
-def _find_graph(serving: Serving, graph_id: str) -> LocalGraph:
+def _find_graph(serving: Serving, graph_id: str, actor: str) -> ServedGraph:
     if _GRAPH_ID.fullmatch(graph_id) is None:
         raise RequestError(
             "invalid graph id: expected 1 to 64 letters, digits and '-'",
             code="graph_id_invalid",
             hint="Send `GET /graphs` for the graphs of the server.",
         )
-    graph = serving.graphs.get(graph_id)
-    if graph is None:
-        raise RequestError(
-            f"the server has no graph '{graph_id}'",
-            code="graph_missing",
-            kind=ErrorKind.NOT_FOUND,
-            hint="Send `GET /graphs` for the graphs of the server.",
-            facts={"graph": graph_id},
-        )
-    return graph
+    return serving.current().find(graph_id, actor)
 
 
 def json_response(document: Any, request: WebRequest, status: int = 200) -> Response:
@@ -374,27 +370,39 @@ def _health(_: Serving, __: str) -> HealthOutput:
 
 
 def _ready(serving: Serving, _: str) -> ReadinessOutput:
+    current, applied = serving.current(), serving.applied_revision()
+    is_complete = not current.quarantined and applied == current.revision
     return ReadinessOutput(
         ready=True,
-        status="serving",
-        served_graph_count=len(serving.graphs),
-        quarantined_graph_count=0,
-        applied_revision=0,
-        serving_revision=0,
+        status="serving" if is_complete else "degraded",
+        served_graph_count=len(current.graphs),
+        quarantined_graph_count=len(current.quarantined),
+        applied_revision=applied,
+        serving_revision=current.revision,
     )
 
 
-def _list_graphs(serving: Serving, _: str) -> GraphListResponse:
-    graphs = sorted(serving.graphs.items())
-    return GraphListResponse([GraphEntryOutput(graph_id, graph.uri) for graph_id, graph in graphs])
+def _list_graphs(serving: Serving, actor: str) -> GraphListResponse:
+    current = serving.current()
+    if current.server_gate is not None:
+        current.server_gate.require_listing(actor)
+    quarantined = [
+        QuarantinedGraphOutput(graph_id, graph.code, graph.message)
+        for graph_id, graph in sorted(current.quarantined.items())
+    ]
+    graphs = [GraphEntryOutput(graph_id, served.graph.uri) for graph_id, served in sorted(current.graphs.items())]
+    return GraphListResponse(graphs, quarantined or None)
 
 
 def _whoami(serving: Serving, actor: str) -> WhoamiOutput:
-    actions = {action.value: amount for action, amount in serving.gate.allowed(actor).items()}
-    is_allowed = any(amount != "none" for amount in actions.values())
-    graphs = [GraphActionsOutput(graph_id, actions) for graph_id in sorted(serving.graphs) if is_allowed]
-    actor_id = None if serving.state is AccessState.OPEN else actor
-    return WhoamiOutput(actor_id=actor_id, state=serving.state.value, graphs=graphs)
+    current = serving.current()
+    graphs = []
+    for graph_id, served in sorted(current.graphs.items()):
+        actions = {action.value: amount for action, amount in served.gate.allowed(actor).items()}
+        if any(amount != "none" for amount in actions.values()):
+            graphs.append(GraphActionsOutput(graph_id, actions))
+    actor_id = None if current.state is AccessState.OPEN else actor
+    return WhoamiOutput(actor_id=actor_id, state=current.state.value, graphs=graphs)
 
 
 _SERVER_TOOLS: Final[dict[str, Callable[[Serving, str], Any]]] = {"listGraphs": _list_graphs, "health": _health}
@@ -417,7 +425,7 @@ def _error_document(request: WebRequest, error: OmnigraphError) -> ErrorAnswer:
     answer = error_answer(error)
     if answer.status == 500:
         log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])
-    document = hide_locations(answer.document, request.app.state.addresses)
+    document = hide_locations(answer.document, request.app.state.current().addresses())
     assert isinstance(document, dict)
     return replace(answer, document=document)
 

@@ -107,10 +107,17 @@ def require_content_type(request: WebRequest, expected: str) -> None:
 
 async def read_body(request: WebRequest, route: Route) -> Any:
     """Return the decoded body of a request to a route."""
+    if route.is_body_optional and request.headers.get("content-type") is None:
+        data = await receive(request, route.body_bytes_max)
+        if not data:
+            return msgspec.convert({}, route.body)
+        raise _bad_request("expected the content type application/json, got ''", "content_type")
     require_content_type(request, "application/x-ndjson" if route.body is bytes else "application/json")
     data = await receive(request, route.body_bytes_max)
     if route.body is bytes:
         return data
+    if route.is_body_optional and data.strip() in (b"", b"null"):
+        data = b"{}"
     try:
         return msgspec.json.decode(data, type=route.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

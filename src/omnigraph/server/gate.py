@@ -30,17 +30,19 @@ class GraphAction(StrEnum):
     BRANCH_CREATE = "branch_create"
     BRANCH_DELETE = "branch_delete"
     BRANCH_MERGE = "branch_merge"
+    INVOKE_QUERY = "invoke_query"
 
 
-READ_ACTIONS: Final = frozenset({GraphAction.READ, GraphAction.EXPORT})
+READ_ACTIONS: Final = frozenset({GraphAction.READ, GraphAction.EXPORT, GraphAction.INVOKE_QUERY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an action concerns: the branch, and for a merge or a new branch the branch that it changes."""
+    """What an action concerns: the branch, for a merge or a new branch the branch that it changes, a stored query."""
 
     branch: str | None = None
     target: str | None = None
+    query: str | None = None
 
 
 class ActionGate(Protocol):
@@ -97,7 +99,7 @@ class PolicyActionGate:
             gate.check(Authority(action=name, branch=subject.branch), actor)
             gate.check(Authority(action=name, branch=subject.target), actor)
         else:
-            gate.check(Authority(action=name, branch=subject.branch, target=subject.target), actor)
+            gate.check(Authority(action=name, branch=subject.branch, target=subject.target, query=subject.query), actor)
 
     def allowed(self, actor: str) -> dict[GraphAction, str]:
         """Return for each action on how many branches the policy allows it."""
@@ -108,6 +110,26 @@ class PolicyActionGate:
     def protects(self) -> Callable[[str], bool]:
         """Return a function that returns whether the policy protects a branch."""
         return self.policy().bundle.is_protected
+
+
+@dataclass(frozen=True, slots=True)
+class ListingGate:
+    """The gate of a server of a cluster: only a policy of the server allows to list the graphs."""
+
+    policy: CompiledPolicy | None
+
+    def require_listing(self, actor: str) -> None:
+        """Raise unless the actor may list the graphs."""
+        if self.policy is not None:
+            PolicyGate(self.policy, _log_decision).check(Authority(action=AccessAction.GRAPH_LIST), actor)
+            return
+        raise RequestError(
+            f"actor '{actor}' may not list the graphs: the cluster has no policy of the server",
+            code="access_denied",
+            kind=ErrorKind.FORBIDDEN,
+            hint="Declare a policy that applies to [cluster] and allows graph_list.",
+            facts={"action": AccessAction.GRAPH_LIST.value},
+        )
 
 
 def _log_decision(actor: str, authority: Authority, decision: PolicyDecision) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, admission: Admission, waiting: Waiting) -> None:
+    def __init__(self, admission: Admission, waiting: Waiting, read_revision: Callable[[], int] = lambda: 0) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "omnigraph_requests", "Answered requests", ("method", "route", "status"), registry=self._registry
@@ -34,7 +35,7 @@ class Metrics:
         revision = Gauge(
             "omnigraph_serving_revision", "Revision of the cluster that is served", registry=self._registry
         )
-        revision.set(0)
+        revision.set_function(read_revision)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""

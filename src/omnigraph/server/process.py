@@ -26,7 +26,9 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.client.local import LocalGraph
+from omnigraph.cluster.ledger import LedgerStore
 from omnigraph.engine.options import QueryLimits
+from omnigraph.graph.managed import require_unmanaged
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.policy.bundle import BundleKind
@@ -36,10 +38,12 @@ from omnigraph.server.admission import Admission
 from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
+from omnigraph.server.deployment import Deployment, DeploymentSettings
 from omnigraph.server.gate import AccessGate, ActionGate, PolicyActionGate
 from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event, start_log
 from omnigraph.server.metrics import Metrics
+from omnigraph.server.served import ServedGraph, ServedRevision
 from omnigraph.server.waiting import Waiting
 from omnigraph.storage.location import Location
 
@@ -48,7 +52,12 @@ from omnigraph.storage.location import Location
 class ServerSettings:
     """What a server serves, and where it listens."""
 
-    store: Location
+    store: Location | None
+    """The graph; None: the graphs of a cluster."""
+    cluster: Location | None = None
+    """The root of the cluster."""
+    requires_all_graphs: bool = False
+    reload_seconds: float = 5.0
     bind: str
     access: AccessState
     is_unauthenticated: bool
@@ -68,28 +77,38 @@ class ServerSettings:
 def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> int:
     """Serve until a signal ends the process; return the exit code."""
     tokens = read_tokens(environment)
-    state = decide_state(
-        has_tokens=bool(tokens),
-        has_policy=settings.policy is not None,
-        is_unauthenticated=settings.is_unauthenticated or read_flag(environment, UNAUTHENTICATED),
-        access=settings.access,
-    )
+    is_unauthenticated = settings.is_unauthenticated or read_flag(environment, UNAUTHENTICATED)
+
+    def choose_state(has_policy: bool) -> AccessState:
+        return decide_state(
+            has_tokens=bool(tokens),
+            has_policy=has_policy,
+            is_unauthenticated=is_unauthenticated,
+            access=settings.access,
+        )
+
     host, port = parse_bind(settings.bind)
     start_log(as_json=settings.logs_json)
     if not is_loopback(host) and settings.tls_certificate is None:
         log_event("warning: tokens and data are sent unencrypted; use a certificate, or a proxy with TLS")
     current = _Current(environment, settings.policy)
-    signal.signal(signal.SIGHUP, current.read_again)
     admission, waiting = Admission(), Waiting()
-    graph = _open_graph(settings.store, admission)
+    source: _OneGraph | Deployment
+    if settings.store is not None:
+        state = choose_state(settings.policy is not None)
+        source = _OneGraph(_serve_graph(settings, settings.store, state, current, admission))
+    else:
+        assert settings.cluster is not None, "a server has a graph or a cluster"
+        source = Deployment(_deployment_settings(settings, settings.cluster, choose_state, admission, environment))
+        source.follow(settings.reload_seconds)
+    _handle_hangup(current, source)
+    metrics = Metrics(admission, waiting, lambda: source.current().revision)
     serving = Serving(
-        graphs={DEFAULT_GRAPH: graph},
-        health={DEFAULT_GRAPH: HealthCache(partial(graph.health, settings.render_hint))},
-        gate=_make_gate(state, current, graph),
-        state=state,
+        current=source.current,
+        applied_revision=source.applied_revision,
         admission=admission,
         tokens=current.tokens,
-        metrics=Metrics(admission, waiting),
+        metrics=metrics,
         waiting=waiting,
         root_path=settings.root_path.rstrip("/"),
         has_public_metrics=settings.has_public_metrics,
@@ -114,17 +133,71 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     return 0 if server.started else 1
 
 
-def _open_graph(location: Location, admission: Admission) -> LocalGraph:
-    """Open the graph, and finish or undo the interrupted writes of every branch."""
+@dataclass(frozen=True, slots=True)
+class _OneGraph:
+    """A server of one graph serves the same for as long as it runs."""
+
+    served: ServedRevision
+
+    def current(self) -> ServedRevision:
+        return self.served
+
+    def applied_revision(self) -> int:
+        return 0
+
+    def notice(self) -> None:
+        """Do nothing: there is no ledger."""
+
+
+def _handle_hangup(current: _Current, source: _OneGraph | Deployment) -> None:
+    """Read tokens, policy and ledger again when the process gets SIGHUP."""
+
+    def handle(*_: object) -> None:
+        current.read_again()
+        source.notice()
+
+    signal.signal(signal.SIGHUP, handle)
+
+
+def _serve_graph(
+    settings: ServerSettings, location: Location, state: AccessState, current: _Current, admission: Admission
+) -> ServedRevision:
+    require_unmanaged(location)
+    graph = _open_graph(admission, location, DEFAULT_GRAPH)
+    served = ServedGraph(
+        graph=graph,
+        gate=_make_gate(state, current, graph),
+        health=HealthCache(partial(graph.health, settings.render_hint)),
+    )
+    return ServedRevision(graphs={DEFAULT_GRAPH: served}, state=state)
+
+
+def _deployment_settings(
+    settings: ServerSettings,
+    root: Location,
+    choose_state: Callable[[bool], AccessState],
+    admission: Admission,
+    environment: Mapping[str, str],
+) -> DeploymentSettings:
+    return DeploymentSettings(
+        store=LedgerStore(root),
+        open_graph=partial(_open_graph, admission),
+        decide_state=choose_state,
+        access=settings.access,
+        check_health=lambda graph: HealthCache(partial(graph.health, settings.render_hint)),
+        environment=environment,
+        requires_all_graphs=settings.requires_all_graphs,
+    )
+
+
+def _open_graph(admission: Admission, location: Location, graph_id: str) -> LocalGraph:
+    """Open a graph, and finish or undo the interrupted writes of every branch."""
     read_snapshot(location, MAIN)
     recover_every_branch(location)
     memory = max(4 * limits.ENGINE_MEMORY_BYTES // admission.read_threads, limits.SERVER_QUERY_MEMORY_BYTES_MIN)
     allowed = QueryLimits(memory_bytes=memory, seconds=limits.SERVER_QUERY_SECONDS_MAX)
     return LocalGraph(
-        graph=Graph(location),
-        uri=f"graphs/{DEFAULT_GRAPH}",
-        limits=allowed,
-        result_bytes_max=limits.SERVER_RESULT_BYTES_MAX,
+        graph=Graph(location), uri=f"graphs/{graph_id}", limits=allowed, result_bytes_max=limits.SERVER_RESULT_BYTES_MAX
     )
 
 

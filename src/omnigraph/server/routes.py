@@ -5,15 +5,17 @@ A route of a graph is relative to `/graphs/{graph_id}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
+from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.refs import missing_reference
 from omnigraph.server.gate import GraphAction, Subject
+from omnigraph.server.served import StoredQuery, missing_query
 from omnigraph.wire import changes, commits, maintenance, requests, results, service
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ class RouteCall:
     condition: str | None = None
     """The commit of the header `Omnigraph-If-Graph-Commit`."""
     body: Any = None
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+    """The stored queries of the graph."""
+
+    @property
+    def query(self) -> StoredQuery:
+        """The stored query that the path names."""
+        name = self.path["name"].strip()
+        if name not in self.queries:
+            raise missing_query(name)
+        return self.queries[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +82,12 @@ class Route:
     """What the action concerns."""
     is_preview: Callable[[RouteCall], bool] = lambda _: False
     """Whether a request to a route that writes only shows what it would do: it then needs `read` of the branches."""
+    then: Callable[[RouteCall], tuple[GraphAction, Subject]] | None = None
+    """What the action leads to, which must be allowed too: the body of a stored query reads or changes a branch."""
+    choose_lane: Callable[[RouteCall], LaneName] | None = None
+    """Returns the threads of a request if they depend on it."""
+    is_body_optional: bool = False
+    """Whether a request without a body is one with the default of each member."""
     missing: Callable[[RouteCall], OmnigraphError] | None = None
     """The error of a denied request that must not show whether its subject exists."""
     creates: Callable[[RouteCall], Subject | None] = lambda _: None
@@ -124,6 +142,49 @@ def _list_branches(call: RouteCall) -> commits.BranchListOutput:
 
 def _merge(call: RouteCall) -> results.BranchMergeOutput:
     return call.graph.merge(call.body, lambda: call.may_delete(call.body.source.strip()))
+
+
+def _enter_query(call: RouteCall) -> tuple[GraphAction, Subject]:
+    """Return what the body of a stored query does, and to which branch."""
+    is_mutation = call.query.description.mutation
+    expected = call.body.expect_mutation
+    if expected is not None and expected is not is_mutation:
+        actual = "changes the graph" if is_mutation else "reads the graph"
+        raise UsageError(
+            f"the stored query '{call.path['name']}' {actual}: expected the opposite",
+            code="query_kind",
+            hint="Send the other value as `expect_mutation`, or omit it.",
+        )
+    if is_mutation and call.body.snapshot is not None:
+        raise UsageError(
+            "a stored query that changes the graph cannot read a commit",
+            code="query_kind",
+            hint="Omit `snapshot`, and name a branch.",
+        )
+    action = GraphAction.CHANGE if is_mutation else GraphAction.READ
+    return action, Subject(branch=call.graph.branch_of(call.body))
+
+
+def _invoke(call: RouteCall) -> results.ReadOutput | results.ChangeOutput:
+    body, query = call.body, call.query
+    name = query.description.name
+    if not query.description.mutation:
+        if call.condition is not None:
+            raise UsageError(
+                f"the stored query '{name}' writes nothing, so it has no condition",
+                code="query_kind",
+                hint="Send the request without the condition.",
+            )
+        request = requests.QueryRequest(
+            query=query.text, name=name, params=body.params, branch=body.branch, snapshot=body.snapshot
+        )
+        return call.graph.query(request)
+    change = requests.ChangeRequest(query=query.text, name=name, params=body.params, branch=body.branch or "main")
+    return call.graph.mutate(change, call.condition)
+
+
+def _lane_of_query(call: RouteCall) -> LaneName:
+    return LaneName.WRITE if call.query.description.mutation else LaneName.READ
 
 
 _WRITE_STATUSES: Final = (409, 429, 503)
@@ -401,6 +462,50 @@ ROUTES: Final = (
         action=GraphAction.READ,
         run=lambda call: call.health(),
         response=maintenance.GraphHealthOutput,
+    ),
+    Route(
+        method="GET",
+        path="/queries",
+        operation="list_queries",
+        summary="The stored queries",
+        action=GraphAction.READ,
+        run=lambda call: service.QueriesCatalogOutput([query.description for query in call.queries.values()]),
+        response=service.QueriesCatalogOutput,
+    ),
+    Route(
+        method="POST",
+        path="/queries/{name}",
+        operation="invoke_query",
+        summary="Run a stored query",
+        action=GraphAction.INVOKE_QUERY,
+        subject=lambda call: Subject(query=call.query.description.name),
+        missing=lambda call: missing_query(call.path["name"].strip()),
+        then=_enter_query,
+        choose_lane=_lane_of_query,
+        body=requests.InvokeStoredQueryRequest,
+        is_body_optional=True,
+        run=_invoke,
+        response=results.ReadOutput,
+        lane=LaneName.WRITE,
+        statuses=(*_WRITE_STATUSES, *_QUERY_STATUSES),
+    ),
+    Route(
+        method="POST",
+        path="/queries/{name}/if-graph-commit",
+        operation="invoke_query_if_graph_commit",
+        summary="Run a stored query, if a commit is the newest of its branch",
+        action=GraphAction.INVOKE_QUERY,
+        subject=lambda call: Subject(query=call.query.description.name),
+        missing=lambda call: missing_query(call.path["name"].strip()),
+        then=_enter_query,
+        choose_lane=_lane_of_query,
+        body=requests.InvokeStoredQueryRequest,
+        is_body_optional=True,
+        run=_invoke,
+        response=results.ChangeOutput,
+        lane=LaneName.WRITE,
+        is_conditional=True,
+        statuses=(412, *_WRITE_STATUSES, *_QUERY_STATUSES),
     ),
     Route(
         method="GET",

@@ -29,6 +29,13 @@ class QueryRequest(StateParameters, frozen=True, kw_only=True):
     params: dict[str, Any] | None = None
 
 
+class InvokeStoredQueryRequest(StateParameters, frozen=True, kw_only=True):
+    """The parameters of a stored query. `expect_mutation`: fail unless it changes the graph, or unless it reads it."""
+
+    params: dict[str, Any] | None = None
+    expect_mutation: bool | None = None
+
+
 class ExplainRequest(QueryRequest, frozen=True, kw_only=True):
     """A query to explain; with `analyze` it runs."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 
@@ -116,3 +117,57 @@ class CatalogOutput(msgspec.Struct, frozen=True, kw_only=True):
 def health_output() -> HealthOutput:
     """Return the document of this release."""
     return HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION)
+
+
+class QueryParameterOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A parameter of a stored query."""
+
+    name: str
+    kind: str
+    nullable: bool
+    item_kind: str | None = None
+    vector_dim: int | None = None
+
+
+class StoredQueryOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stored query, and how to call it."""
+
+    name: str
+    tool_name: str
+    mutation: bool
+    params: list[QueryParameterOutput]
+    description: str | None = None
+    instruction: str | None = None
+
+
+class QueriesCatalogOutput(msgspec.Struct, frozen=True):
+    """The stored queries of a graph, by name."""
+
+    queries: list[StoredQueryOutput]
+
+
+_PARAMETER_KINDS: Final = {
+    "String": "string",
+    "Bool": "bool",
+    "I32": "int",
+    "U32": "int",
+    "I64": "bigint",
+    "U64": "bigint",
+    "F32": "float",
+    "F64": "float",
+    "Date": "date",
+    "DateTime": "datetime",
+    "Blob": "blob",
+}
+_VECTOR: Final = re.compile(r"Vector\((\d+)\)")
+
+
+def query_parameter(name: str, type_text: str, *, nullable: bool) -> QueryParameterOutput:
+    """Return the document of a parameter of a type such as `I32`, `[String]` or `Vector(3)`; an enum is a string."""
+    if type_text.startswith("["):
+        item = _PARAMETER_KINDS.get(type_text.strip("[]"), "string")
+        return QueryParameterOutput(name=name, kind="list", nullable=nullable, item_kind=item)
+    vector = _VECTOR.fullmatch(type_text)
+    if vector is not None:
+        return QueryParameterOutput(name=name, kind="vector", nullable=nullable, vector_dim=int(vector[1]))
+    return QueryParameterOutput(name=name, kind=_PARAMETER_KINDS.get(type_text, "string"), nullable=nullable)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from omnigraph.base.errors import MachineError, UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.hints import render_command
-from omnigraph.cli.target import StorageArguments
+from omnigraph.cli.target import ClusterScope, Scope, StorageArguments
 
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where to listen; port 0 chooses a free port.")]
 
@@ -57,11 +57,22 @@ Grace = Annotated[
 ]
 
 
+RequireAllGraphs = Annotated[
+    bool, typer.Option("--require-all-graphs", help="Do not start if a graph of the cluster cannot be served.")
+]
+ReloadSeconds = Annotated[
+    float,
+    typer.Option("--reload-seconds", metavar="N", min=0, help="How often to read the ledger of a cluster; 0: never."),
+]
+CLUSTER_VARIABLE: Final = "OMNIGRAPH_CLUSTER"
+
+
 @command(
     "omnigraph serve graph.omni --unauthenticated",
     "OMNIGRAPH_SERVER_BEARER_TOKEN=secret omnigraph serve graph.omni --access write",
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve s3://bucket/graph.omni --bind 0.0.0.0:8080",
     "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve graph.omni --policy team.policy.yaml",
+    "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve --cluster s3://bucket/clusters/brain",
     capability=Capability.DIRECT,
 )
 def serve(
@@ -79,14 +90,26 @@ def serve(
     metrics_public: MetricsPublic = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     grace_seconds: Grace = 25,
+    require_all_graphs: RequireAllGraphs = False,
+    reload_seconds: ReloadSeconds = 5.0,
 ) -> None:
-    """Serve a graph over HTTP until SIGTERM or Ctrl-C.
+    """Serve a graph, or the graphs of a cluster, over HTTP until SIGTERM or Ctrl-C.
 
     Clients send a token, from OMNIGRAPH_SERVER_BEARER_TOKEN (actor default) or from an object with a token for each
     actor in OMNIGRAPH_SERVER_BEARER_TOKENS_JSON or the file OMNIGRAPH_SERVER_BEARER_TOKENS_FILE. SIGHUP reads the file
-    and the policy again. Prints one line, OMNIGRAPH_LISTEN_ADDR=HOST:PORT, when it listens. The log is on stderr.
+    and the policy again. With --cluster, or OMNIGRAPH_CLUSTER, it serves what was applied, with stored queries and
+    policies, and follows the ledger: a new revision needs no restart. Prints one line, OMNIGRAPH_LISTEN_ADDR=HOST:PORT,
+    when it listens. The log is on stderr.
     """
-    location = target.locate()
+    scope = _find_scope(target)
+    cluster = scope if isinstance(scope, ClusterScope) else None
+    location = target.locate() if cluster is None else None
+    if cluster is not None and (policy is not None or cluster.graph is not None):
+        raise UsageError(
+            "a cluster declares its graphs and policies: `--policy` and `--graph` cannot be used with it",
+            code="usage",
+            hint="Omit them.",
+        )
     if (tls_certificate is None) != (tls_key is None):
         raise UsageError(
             "`--tls-cert` and `--tls-key` must be used together", code="usage", hint="Pass both, or neither."
@@ -103,8 +126,13 @@ def serve(
             hint="Run `pip install 'omnigraph[server]'`.",
         ) from missing
     origins = cors_origins or os.environ.get("OMNIGRAPH_SERVER_CORS_ORIGIN", "").split(",")
+    from omnigraph.cluster.addressing import find_root
+
     settings = ServerSettings(
         store=location,
+        cluster=None if cluster is None else find_root(cluster.address),
+        requires_all_graphs=require_all_graphs,
+        reload_seconds=reload_seconds,
         bind=bind,
         access=AccessState(access.value),
         is_unauthenticated=unauthenticated,
@@ -120,3 +148,10 @@ def serve(
         render_hint=lambda fix: render_command(fix, "GRAPH"),
     )
     raise typer.Exit(run_server(settings))
+
+
+def _find_scope(target: StorageArguments) -> Scope:
+    """Return the graph or the cluster; the variable names a cluster if nothing else names one."""
+    scope = target.find_scope()
+    cluster = os.environ.get(CLUSTER_VARIABLE)
+    return ClusterScope(cluster) if scope is None and cluster else target.scope()
