@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from omnigraph.base.hints import Hint
-    from omnigraph.embedding.provider import ConfiguredProvider
+    from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
     from omnigraph.engine.options import QueryLimits
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
@@ -168,7 +168,9 @@ class LocalGraph:
         """Run a read query."""
         graph, as_of = self._state(request)
         result = graph.prepare(request.query, name=request.name, limits=self.limits).run(
-            request.params, as_of=as_of, embed=self.provider
+            request.params,
+            as_of=as_of,
+            embed=cast("EmbeddingProvider | None", self.provider),  # both have a model and `query_vector`
         )
         self._require_result_size(result.to_arrow().nbytes)
         return read_output(result, self._requested_commit(as_of), wide_as_text=self.wide_as_text)

@@ -60,7 +60,8 @@ def openapi_document(root_path: str = "") -> dict[str, Any]:
 
 
 def _components() -> dict[str, Any]:
-    kinds: list[Any] = [route.response for route in (*ROUTES, *SERVER_ROUTES)]
+    responses = [*(route.response for route in ROUTES), *(route.response for route in SERVER_ROUTES)]
+    kinds: list[Any] = [*responses, *(route.other_response for route in ROUTES)]
     kinds += [kind for route in ROUTES for kind in (route.body, route.parameters) if kind is not bytes]
     structs = {kind.__name__: kind for kind in kinds if kind is not None}
     return msgspec.json.schema_components(structs.values(), ref_template=_REFERENCE)[1]
@@ -85,11 +86,15 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [*_path_parameters(route), *_url_parameters(route), *_condition(route)],
         "responses": {"200": _answer(route.response, media_type), **_errors(*statuses)},
     }
+    if route.other_response is not None:
+        names = [kind.__name__ for kind in (route.response, route.other_response) if kind is not None]
+        schema = {"anyOf": [{"$ref": _REFERENCE.format(name=name)} for name in names]}
+        operation["responses"]["200"]["content"][media_type]["schema"] = schema
     if route.body is bytes:
         operation["requestBody"] = {"required": True, "content": {"application/x-ndjson": {"schema": _TEXT}}}
     elif route.body is not None:
-        schema = {"$ref": _REFERENCE.format(name=route.body.__name__)}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        content = {"application/json": {"schema": {"$ref": _REFERENCE.format(name=route.body.__name__)}}}
+        operation["requestBody"] = {"required": not route.is_body_optional, "content": content}
     return operation
 
 

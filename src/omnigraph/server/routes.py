@@ -61,7 +61,7 @@ class RouteCall:
         """The stored query that the path names."""
         name = self.path["name"].strip()
         if name not in self.queries:
-            raise missing_query(name)
+            raise missing_query()
         return self.queries[name]
 
 
@@ -78,6 +78,8 @@ class Route:
     run: Callable[[RouteCall], Any]
     """Does the work, in a thread, and returns a document; for a stream, returns what writes it."""
     response: type[msgspec.Struct] | None
+    other_response: type[msgspec.Struct] | None = None
+    """The other document that it may return: a stored query reads, or changes a branch."""
     subject: Callable[[RouteCall], Subject] = lambda _: Subject()
     """What the action concerns."""
     is_preview: Callable[[RouteCall], bool] = lambda _: False
@@ -479,13 +481,14 @@ ROUTES: Final = (
         summary="Run a stored query",
         action=GraphAction.INVOKE_QUERY,
         subject=lambda call: Subject(query=call.query.description.name),
-        missing=lambda call: missing_query(call.path["name"].strip()),
+        missing=lambda _: missing_query(),
         then=_enter_query,
         choose_lane=_lane_of_query,
         body=requests.InvokeStoredQueryRequest,
         is_body_optional=True,
         run=_invoke,
         response=results.ReadOutput,
+        other_response=results.ChangeOutput,
         lane=LaneName.WRITE,
         statuses=(*_WRITE_STATUSES, *_QUERY_STATUSES),
     ),
@@ -496,7 +499,7 @@ ROUTES: Final = (
         summary="Run a stored query, if a commit is the newest of its branch",
         action=GraphAction.INVOKE_QUERY,
         subject=lambda call: Subject(query=call.query.description.name),
-        missing=lambda call: missing_query(call.path["name"].strip()),
+        missing=lambda _: missing_query(),
         then=_enter_query,
         choose_lane=_lane_of_query,
         body=requests.InvokeStoredQueryRequest,

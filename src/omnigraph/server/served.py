@@ -93,12 +93,11 @@ def _may_read(gate: ActionGate, actor: str) -> bool:
     return True
 
 
-def missing_query(name: str) -> RequestError:
-    """Return the error for a stored query that does not exist, or that a caller must not know."""
+def missing_query() -> RequestError:
+    """Return the error for a stored query that does not exist, or that a caller must not know: the same for both."""
     return RequestError(
-        f"the graph has no stored query '{name}'",
+        "the graph has no such stored query",
         code="query_not_stored",
         kind=ErrorKind.NOT_FOUND,
         hint="Send `GET /graphs/{graph_id}/queries` for its stored queries.",
-        facts={"query": name},
     )
