@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, EntityStates, Side
     from omnigraph.graph.merge.run import MergeOutcome, MergeResult, TableCounts
     from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
-    from omnigraph.integrity.report import Violation, ViolationReport
+    from omnigraph.integrity.report import Violation, ViolationGroup, ViolationReport
     from omnigraph.maintenance.cleanup.options import KeptVersions, TableCleanupStats
     from omnigraph.maintenance.cleanup.retention import KeepReason
     from omnigraph.maintenance.doctor.findings import Check, Finding, Health
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SkipReason,
         TableOptimizeStats,
     )
+    from omnigraph.maintenance.relocation import LocationFix
     from omnigraph.maintenance.repair import RepairAction, TableRepairStats
     from omnigraph.maintenance.schema_apply import SchemaResult
     from omnigraph.pipeline.embed.run import EmbedResult, EmbedStats, RowFailure
@@ -102,6 +103,7 @@ __all__ = [
     "LintReport",
     "LoadCounts",
     "LoadResult",
+    "LocationFix",
     "MaintainResult",
     "MergeOutcome",
     "MergeResult",
@@ -138,6 +140,7 @@ __all__ = [
     "TargetKind",
     "Unsupported",
     "Violation",
+    "ViolationGroup",
     "ViolationReport",
     "WriteOperation",
 ]
@@ -160,13 +163,14 @@ _NAMES_BY_MODULE: Final = {
     "graph.merge.conflicts": "Conflict ConflictKind EntityName EntityStates Side",
     "graph.merge.run": "MergeOutcome MergeResult TableCounts",
     "graph.schema_plan": "PlannedStep SchemaPlan",
-    "integrity.report": "Violation ViolationReport",
+    "integrity.report": "Violation ViolationGroup ViolationReport",
     "maintenance.cleanup.options": "KeptVersions TableCleanupStats",
     "maintenance.cleanup.retention": "KeepReason",
     "maintenance.doctor.findings": "Check Finding Health",
     "maintenance.drift": "Classification",
     "maintenance.index_status": "IndexCoverage IndexState",
     "maintenance.indexed_load": "LoadResult",
+    "maintenance.relocation": "LocationFix",
     "maintenance.maintain": "MaintainResult",
     "maintenance.optimize.index_plan": "IndexStatus",
     "maintenance.optimize.options": "IndexResult IndexRow PendingIndex SkipReason TableOptimizeStats",

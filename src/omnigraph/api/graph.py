@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.indexed_load import LoadResult
     from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.options import IndexResult
+    from omnigraph.maintenance.relocation import LocationFix
     from omnigraph.maintenance.schema_apply import SchemaResult
     from omnigraph.pipeline.embed.run import EmbedResult
     from omnigraph.pipeline.export.run import ExportResult
@@ -1053,6 +1054,22 @@ class Graph(Displayed):
         from omnigraph.maintenance.doctor.run import check_graph
 
         return tuple(check_graph(self, deep=deep))
+
+    def fix_location(self, *, dry_run: bool = True) -> LocationFix:
+        """Make the branches of a moved or copied graph usable where it is now, or show what must be rewritten.
+
+        Args:
+            dry_run: Return what would be rewritten, and change nothing.
+
+        Example:
+            >>> graph.fix_location().is_needed
+            False
+        """
+        from omnigraph.maintenance.relocation import fix_location
+
+        if not dry_run:
+            self.require_writable()
+        return fix_location(self, dry_run=dry_run)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """Return the finished recoveries of the branch, newest first.

@@ -153,6 +153,8 @@ def _python_text(part: Argument | Action) -> str:
             if part == CAUSE:
                 return "`error.__cause__`"
             return f"`limits=QueryLimits({_keyword(part)})`" if part.name in _LIMITS else f"`{_keyword(part)}`"
+        case Action("doctor", (Argument("fix_location"),)):
+            return "`graph.fix_location()`"
         case Action("init"):
             return "`omnigraph.init(…)`"
         case Action("schema show", arguments):

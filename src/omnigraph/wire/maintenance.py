@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.base.hints import Hint
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
     from omnigraph.maintenance.doctor.tables import TableFigures
+    from omnigraph.maintenance.relocation import LocationFix
     from omnigraph.types import (
         CleanupResult,
         Finding,
@@ -57,6 +58,16 @@ class DoctorOutput(msgspec.Struct, frozen=True):
     uri: str | None
     healthy: bool
     findings: list[FindingOutput]
+
+
+class LocationOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The fix of the location of a moved or copied graph. `state` is `needed`, `fixed` or `not needed`."""
+
+    recorded: str
+    uri: str
+    lance_branches: int
+    files: int
+    state: str
 
 
 class TableFiguresOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +179,14 @@ def doctor_output(uri: str | None, findings: list[Finding], render_hint: RenderH
     from omnigraph.maintenance.doctor.findings import is_healthy
 
     return DoctorOutput(uri, is_healthy(findings), [finding_output(finding, render_hint) for finding in findings])
+
+
+def location_output(fix: LocationFix) -> LocationOutput:
+    """Return the document of a fix of the location."""
+    state = "fixed" if fix.applied else "needed" if fix.is_needed else "not needed"
+    return LocationOutput(
+        recorded=fix.recorded, uri=fix.uri, lance_branches=fix.lance_branches, files=fix.files, state=state
+    )
 
 
 def graph_health_output(

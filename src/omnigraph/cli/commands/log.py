@@ -28,7 +28,7 @@ _PAGE: Final = 1_000
 def log(target: GraphArguments, *, draw: Draw = False, limit: Limit = 100, output: TextOutput) -> None:
     """Show the commits of all branches, newest first.
 
-    In a copied or moved graph, shows only the commits of main: its other branches cannot be read.
+    In a copied or moved graph, shows only the commits of main, until `doctor --fix-location` was run.
     """
     client = target.connect().client
     pages = _read_pages(client, limit)

@@ -280,9 +280,8 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
             f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
             code="graph_moved",
             hint=hint(
-                "Export the branch at the original location. At the new location, read `main`, or delete the branch "
-                "with {}.",
-                action("branch delete", name=branch),
+                "Run {} to see what must be rewritten to use branches here, or use `main`.",
+                action("doctor", fix_location=True),
             ),
             facts={"branch": branch, "recorded": main.root_uri, "uri": root.uri},
         )

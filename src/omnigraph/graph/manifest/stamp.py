@@ -86,6 +86,13 @@ def read_stamp(manifest: Dataset, storage_format: StorageFormat = FORMAT) -> int
     return stamp
 
 
+def record_root(manifest: Dataset, uri: str) -> Dataset:
+    """Record where the graph is now, after the references of its branches were rewritten. The caller has the lease."""
+    from omnigraph.storage.lance.commit import commit_schema_metadata  # reads do not need it, and start faster
+
+    return commit_schema_metadata(manifest, {ROOT_KEY: uri})
+
+
 def migrate_manifest(manifest: Dataset, storage_format: StorageFormat = FORMAT) -> Dataset:
     """Migrate a manifest to the current stamp, step by step. Does nothing if it has that stamp.
 

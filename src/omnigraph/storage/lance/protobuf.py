@@ -18,6 +18,19 @@ class ProtobufError(ValueError):
 
 def parse_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and value of each field in order: an int for a varint, bytes for other types."""
+    return ((number, value) for number, value, _ in _parse(message))
+
+
+def parse_raw_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of each field in order, and the bytes that encode the field."""
+    start = 0
+    for number, _, end in _parse(message):
+        yield number, message[start:end]
+        start = end
+
+
+def _parse(message: bytes) -> Iterator[tuple[int, int | bytes, int]]:
+    """Yield the number, the value and the end of each field."""
     position, size = 0, len(message)
     while position < size:
         tag = message[position]
@@ -27,7 +40,7 @@ def parse_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         kind = tag & 7
         if kind == 0:
             value, position = _parse_varint(message, position)
-            yield tag >> 3, value
+            yield tag >> 3, value, position
             continue
         if kind == 2:
             length, position = _parse_varint(message, position)
@@ -40,7 +53,7 @@ def parse_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ProtobufError(
                 f"message ends early: expected {length} bytes at byte {position}, got {size - position}"
             )
-        yield tag >> 3, message[position:end]
+        yield tag >> 3, message[position:end], end
         position = end
 
 
