@@ -129,6 +129,22 @@ def test_load_of_lines(server: ServerProcess) -> None:
     assert server.send("POST", "load/ndjson?branch=none", body=body, headers=headers).status == 404
 
 
+def test_a_patch_keeps_what_a_line_omits(server: ServerProcess) -> None:
+    def load(mode: str, **data: object) -> None:
+        body = json.dumps({"type": "Person", "data": {"slug": "patched", **data}})
+        assert server.send("POST", "load", {"data": body, "mode": mode}).status == 200
+
+    def age() -> object:
+        text = 'query q() { match { $p: Person  $p.slug = "patched" } return { $p.age } }'
+        return server.query(text).document["rows"][0]["p.age"]
+
+    load("append", age=5)
+    load("patch")
+    assert age() == 5
+    load("patch", age=None)
+    assert age() is None
+
+
 def test_rejected_rows_name_no_file(server: ServerProcess) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     answer = server.send("POST", "load/ndjson", body='{"type":"Person","data":{"slug":1}}\n', headers=headers)

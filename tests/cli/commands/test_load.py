@@ -163,6 +163,19 @@ def test_overwrite_of_a_remote_target_requires_yes() -> None:
     assert "Pass `--yes`" in outcome.stderr
 
 
+def test_overwrite_without_rows_of_a_named_type_empties_it(directory: Path) -> None:
+    write(directory, "good.jsonl", *GOOD)
+    (directory / "knows.csv").write_text("from,to\n", encoding="utf-8")
+    assert run_in_process("init", "--quiet", "--schema", "schema.pg", "graph.omni", cwd=directory).exit_code == 0
+    assert run_in_process("load", "--data", "good.jsonl", "graph.omni", cwd=directory).exit_code == 0
+    arguments = ("--data", "Knows=knows.csv", "--mode", "overwrite", "graph.omni")
+    emptied = run_in_process("load", *arguments, cwd=directory)
+    assert emptied.stderr.splitlines()[2:4] == [
+        "Knows: 0 inserted, 1 deleted",
+        "the data has no row of Knows, so the overwrite deleted all rows of this type",
+    ]
+
+
 def test_several_types_are_one_commit(directory: Path) -> None:
     run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), directory / "people.parquet")
