@@ -1,8 +1,8 @@
 """Index status: how well the indexes of a branch cover its columns, from metadata.
 
 In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges have no index:
-columns without `@index`, vectors, lists and blobs. A vector column that no index covers is read up to its first vector.
-Nothing here writes.
+columns without `@index`, vectors, lists and blobs. A vector column that no index covers is read up to its first vector,
+and one with `@embed` is read to count the rows without a vector. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from omnigraph.base.display import DisplayedRow
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphTarget
+from omnigraph.pipeline.embed.pending import count_pending
+from omnigraph.pipeline.embed.plan import vector_properties
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity, Property, display_order
 from omnigraph.schema.property_types import IndexKind, index_kind
@@ -72,6 +74,8 @@ class IndexCoverage(DisplayedRow):
     """Whether the table has an index of this kind on the column."""
     reason: str = ""
     """Why the column has no index; empty if it has one or if `optimize` builds it."""
+    pending_rows: int = 0
+    """The rows whose vector `embed` has not computed; 0 for a column without `@embed`."""
 
     @property
     def declared(self) -> bool:
@@ -122,6 +126,7 @@ class IndexCoverage(DisplayedRow):
             "state": self.state.value,
             "uncovered_rows": self.uncovered_rows,
             "reason": self.reason,
+            "pending_rows": self.pending_rows or "",
         }
 
 
@@ -145,6 +150,7 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
     rows = sum(fragments.values())
     name = snapshot.branch.name
     declared = declared_indexes(entity)
+    pending = {prop.vector.name: count_pending(dataset, prop).rows for prop in vector_properties(entity)}
     for index in declared:
         coverage = coverage_of(IndexSpec(index.column, index.kind), present, fragments)
         reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, index, rows)
@@ -157,6 +163,7 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             rows=rows,
             is_built=any((built.column, built.kind) == (index.column, index.kind) for built in present),
             reason=reason,
+            pending_rows=pending.get(index.column, 0),
         )
     served = {index.column for index in declared}
     nothing = Degraded(tuple(sorted(fragments)), rows)
@@ -170,6 +177,7 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
                 coverage=nothing,
                 rows=rows,
                 reason=_why_unindexed(column),
+                pending_rows=pending.get(column.name, 0),
             )
 
 

@@ -263,6 +263,7 @@ def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
         "uncovered_rows": row.uncovered_rows,
         "rows": row.rows,
         "reason": row.reason or None,
+        "pending_rows": row.pending_rows,
     }
 
 

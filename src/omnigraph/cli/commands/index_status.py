@@ -16,6 +16,7 @@ TITLES: Final = {
     "state": "state",
     "uncovered_fragments": "uncovered fragments",
     "uncovered_rows": "uncovered rows",
+    "pending_rows": "pending vectors",
     "reason": "reason",
 }
 FIELDS: Final = (*TITLES, "declared", "coverage", "rows")
@@ -32,6 +33,7 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
     An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are
     correct in any state. complete: every row is covered. behind: some rows are not covered. missing: the index was
     never built. `optimize` builds missing indexes and extends those that are behind. empty: the table has no rows.
+    pending vectors: the rows that `embed` fills.
     none: no declared index serves `=` and range filters on this column, so they read every row. --json also has the
     coverage: Indexed, or Degraded for every state but complete.
     """

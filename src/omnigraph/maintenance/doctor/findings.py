@@ -30,6 +30,11 @@ def optimize_branch(branch: str = MAIN) -> Hint:
     return hint("{}", action("optimize") if branch == MAIN else action("optimize", branch=branch))
 
 
+def embed_branch(branch: str) -> Hint:
+    """Return the call that computes the pending vectors of a branch."""
+    return hint("{}", action("embed") if branch == MAIN else action("embed", branch=branch))
+
+
 class Check(StrEnum):
     """The checks, in their order."""
 
@@ -50,7 +55,7 @@ class Check(StrEnum):
     FRAGMENTS = "fragments"
     """Small files, deleted rows, and settings for automatic cleanup."""
     INDEXES = "indexes"
-    """Rows that no declared index covers."""
+    """Rows that no declared index covers, and rows whose vector `embed` has not computed."""
     ORPHANS = "orphans"
     """Files that no version references."""
 

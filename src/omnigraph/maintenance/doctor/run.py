@@ -36,11 +36,13 @@ from omnigraph.maintenance.doctor.findings import (
     Check,
     Finding,
     Health,
+    embed_branch,
     optimize_branch,
 )
 from omnigraph.maintenance.drift import TableInspection, inspect_until_stable, is_in_progress, owned_tables
 from omnigraph.maintenance.index_status import IndexCoverage, IndexState, coverage_of_snapshot
 from omnigraph.maintenance.target import GraphTarget
+from omnigraph.pipeline.embed.plan import vector_properties
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.property_types import IndexKind
@@ -285,8 +287,9 @@ class _GraphInspection:
                 if table.owner != snapshot.branch.id or not self._can_read(table)
             )
             incomplete: dict[tuple[str, IndexState], list[IndexCoverage]] = {}
-            for row in coverage_of_snapshot(snapshot, skipped):
-                if row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
+            coverages = coverage_of_snapshot(snapshot, skipped)
+            for row in coverages:
+                if row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS and not row.pending_rows:
                     text = f"the index on {row.column} is not built: {row.reason}"
                     fix = Hint(f"Load vectors into '{row.column}', or remove its @index.")
                     yield Finding(Check.INDEXES, Health.NOTICE, text, where=row.table_key, branch=name, fix=fix)
@@ -298,6 +301,22 @@ class _GraphInspection:
                 is_missing = state is IndexState.MISSING
                 text = f"indexes not built: {columns}" if is_missing else f"indexes behind by {uncovered}: {columns}"
                 yield Finding(Check.INDEXES, Health.NOTICE, text, where=alias, branch=name, fix=optimize_branch(name))
+            yield from self._pending_vectors(snapshot, coverages)
+
+    def _pending_vectors(self, snapshot: Snapshot, rows: Iterable[IndexCoverage]) -> Iterator[Finding]:
+        """Report rows without the vector of their text: a problem if the vector is declared without `?`."""
+        name = snapshot.branch.name
+        required = {
+            (entity.alias, prop.vector.name)
+            for entity in snapshot.schema.catalog.types
+            for prop in vector_properties(entity)
+            if prop.is_required
+        }
+        for alias, column, count in dict.fromkeys((row.table_key, row.column, row.pending_rows) for row in rows):
+            if count:
+                health = Health.PROBLEM if (alias, column) in required else Health.NOTICE
+                text = f"{format_count(count, 'pending vector')}: {column}"
+                yield Finding(Check.INDEXES, health, text, where=alias, branch=name, fix=embed_branch(name))
 
     def orphans(self) -> Iterator[Finding]:
         tables = [table for snapshot in self.branches for table in snapshot.tables.values()]

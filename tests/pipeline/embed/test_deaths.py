@@ -1,0 +1,77 @@
+"""SIGKILL at every failpoint of a wave: the next run requests at most one wave again, and finishes the work."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base import failpoints
+from omnigraph.embedding.provider import ConfiguredProvider
+from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
+from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
+from omnigraph.storage.location import parse_location
+from tests.embedding.provider_server import ProviderServer, running_provider
+from tests.graph.crash.observe import find_leftovers
+from tests.waiting import SECONDS_MAX
+
+SCHEMA: Final = 'node Note { k: String @key  vec: Vector(4)? @embed("k") }'
+TEXTS: Final = [f"t{number}" for number in range(6)]
+WAVE_ROWS: Final = 2
+POINTS: Final = (
+    "lease.acquire.before", "lease.acquire.after", "check.done", "arm.before", "arm.after", "commit.before",
+    "commit.after", "publish.before", "publish.after", "disarm.before", "disarm.after", "lease.release.before",
+    "lease.release.after",
+)  # fmt: skip
+PROCESSES: Final = multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ProviderServer]:
+    PROCESSES.set_forkserver_preload([__name__])
+    with running_provider() as provider:
+        yield provider
+
+
+def run(uri: str, url: str) -> EmbedResult:
+    settings = EmbeddingSettings(
+        kind=ProviderKind.OPENAI_COMPATIBLE, base_url=url, model="m", key_variable=None, concurrency=1
+    )
+    request = EmbedRequest(actor="tester", provider=ConfiguredProvider(settings, {}), wave_rows=WAVE_ROWS)
+    return embed(parse_location(uri), request, AutoRunner(RunnerChoice.LOCAL))
+
+
+def run_until(point: str, uri: str, url: str) -> None:
+    failpoints._actions = failpoints._parse(f"{point}@2=kill")
+    run(uri, url)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_costs_at_most_one_wave(tmp_path: Path, server: ProviderServer, point: str) -> None:
+    uri = str(tmp_path / "g.omni")
+    graph = og.init(uri, SCHEMA)
+    graph.mutate("query m() { " + " ".join(f'insert Note {{ k: "{text}" }}' for text in TEXTS) + " }")
+    server.requests.clear()
+    process = PROCESSES.Process(target=run_until, args=(point, uri, server.url))
+    process.start()
+    process.join(SECONDS_MAX)
+    assert process.exitcode == -signal.SIGKILL, f"{point} was not reached twice"
+    requested = [text for texts in server.texts for text in texts]
+    assert requested == TEXTS[: len(requested)]
+    server.requests.clear()
+    run(uri, server.url)
+    again = [text for texts in server.texts for text in texts]
+    assert again == TEXTS[len(TEXTS) - len(again) :]
+    assert len(requested) + len(again) <= len(TEXTS) + WAVE_ROWS
+    assert run(uri, server.url).pending == 0
+    commits = [commit.operation for commit in graph.log() if commit.operation == "embed"]
+    assert len(commits) == len(TEXTS) // WAVE_ROWS
+    graph.mutate('query m() { insert Note { k: "later" } }')
+    assert find_leftovers(parse_location(uri), WriteEnvironment()) == []

@@ -1,0 +1,30 @@
+"""`embed` on Spark: the same rows and report as in this process, and the key is in no file or output."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.process import ProcessEnvironment
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+KEY = "sk-secret-0123456789"
+
+
+def test_same_rows_and_report_and_no_key(world: ProcessEnvironment) -> None:
+    folder = world.folder / "embed"
+    folder.mkdir()
+    environment = {"SCENARIO_FOLDER": str(folder), "SCENARIO_KEY": KEY}
+    document = world.run("embed", environment, "tests.pipeline.embed_scenario")
+    local, spark = document["local"], document["spark"]
+    assert (local.pop("runner"), spark.pop("runner")) == ("local", "spark local[2]")
+    assert local == spark
+    assert spark["keys"] == [f"Bearer {KEY}"]
+    [stats] = spark["report"]["properties"]
+    assert (stats["pending"], stats["embedded"], stats["failed"], stats["texts"]) == (60, 58, 2, 40)
+    code, status, message = document["failed"]
+    assert (code, status) == ("embedding_failed", 500)
+    assert KEY not in message
+    files = [path for path in world.folder.rglob("*") if path.is_file()]
+    assert any("events" in path.parts for path in files)
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []

@@ -1,0 +1,42 @@
+"""Text in `nearest` over HTTP: a provider that fails is 502, and its key is in no response or log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import omnigraph as og
+from tests.embedding.provider_server import ProviderHandler, running_provider
+from tests.server.process import serve
+
+KEY = "sk-secret-0123"
+SCHEMA = 'node Note { k: String @key  vec: Vector(4)? @embed("k") }'
+NEAREST = 'query q() { match { $n: Note } return { $n.k as k } order { nearest($n.vec, "two") } limit 1 }'
+
+
+def test_a_provider_that_fails_is_502(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "g.omni"), SCHEMA)
+    graph.mutate('query m() { insert Note { k: "one", vec: [0, 0, 0, 1] } }')
+
+    def fail(handler: ProviderHandler, _: dict[str, Any]) -> bool:
+        handler.answer(500, {"error": dict(handler.headers)})
+        return True
+
+    with running_provider() as provider:
+        environment = {
+            "OMNIGRAPH_UNAUTHENTICATED": "1",
+            "OMNIGRAPH_EMBED_BASE_URL": provider.url,
+            "OMNIGRAPH_EMBED_MODEL": "m1",
+            "OMNIGRAPH_EMBED_API_KEY_ENV": "MY_KEY",
+            "OMNIGRAPH_EMBED_RETRY_ATTEMPTS": "1",
+            "MY_KEY": KEY,
+        }
+        with serve(graph.uri, tmp_path, environment=environment) as server:
+            answer = server.query(NEAREST)
+            assert (answer.status, answer.document["rows"]) == (200, [{"k": "one"}])
+            assert provider.requests[0][1]["Authorization"] == f"Bearer {KEY}"
+            provider.always = fail
+            failed = server.query(NEAREST)
+            assert (failed.status, failed.document["error_code"]) == (502, "embedding_failed")
+            assert KEY not in failed.body.decode() + (tmp_path / "server.log").read_text()
+    assert len(provider.requests) == 2
