@@ -56,7 +56,7 @@ def main() -> None:
                 "keys": sorted({headers.get("Authorization", "") for _, headers, _ in provider.requests}),
             }
             provider.requests.clear()
-        provider.always = lambda handler, _: handler.answer(500, {"error": dict(handler.headers)}) is None
+        provider.always = _fail
         os.environ["OMNIGRAPH_EMBED_RETRY_ATTEMPTS"] = "1"
         try:
             graph.embed(runner="spark", missing=False)
@@ -81,6 +81,11 @@ def _reject(handler: ProviderHandler, body: dict[str, Any]) -> bool:
         handler.answer(400, {"error": "not allowed"})
         return True
     return False
+
+
+def _fail(handler: ProviderHandler, _: dict[str, Any]) -> bool:
+    handler.answer(500, {"error": dict(handler.headers)})
+    return True
 
 
 if __name__ == "__main__":
