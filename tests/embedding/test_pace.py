@@ -10,7 +10,7 @@ from omnigraph.embedding.pace import PacedClock, RequestPace, share_pace
 
 
 @dataclass
-class StepClock:
+class RecordingClock:
     """A clock whose waits take no real time."""
 
     seconds: float = 0.0
@@ -42,7 +42,7 @@ def test_shares(rate: int | None, tasks: int, idle_seconds: float, expected: Req
 
 
 def test_waits() -> None:
-    clock = StepClock()
+    clock = RecordingClock()
     pace = PacedClock(RequestPace(4.0, 2.5), clock)
     waits = [pace.wait(), pace.wait()]
     clock.seconds += 3.0
