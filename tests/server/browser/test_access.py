@@ -84,12 +84,20 @@ def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerP
         assert browser.run("return document.cookie") == ""
         browser.open("#/g/default@main/query")
         browser.wait_text("Person", ".query-side")
+        for page in ("schema", "history", "branches", "health"):
+            browser.go(f"#/g/default@main/{page}")
+            browser.wait_text(page.capitalize())
+            assert browser.all(".notice.error") == []
+        assert browser.run(
+            "return performance.getEntriesByName(arguments[0]).length", f"{browser.base}/ui/vendor/cytoscape.js"
+        )
         browser.click("#log-out")
         browser.find("#token")
         stored = "return JSON.stringify([Object.values(sessionStorage), Object.values(localStorage)])"
         assert READ not in browser.run(stored)
         browser.open("#/g/default@main/query")
         browser.find("#token")
+        browser.driver.get("about:blank")  # no request runs when the proxy stops
 
 
 def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(

@@ -82,6 +82,11 @@ def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.wait_text("500 nodes are drawn, and the others are left out.")
     assert drawn(browser, "return drawing.nodes().length") == 500
     assert len(browser.all(".graph-table tbody tr")) == 500
+    head = "return import('./ui/app/api.js').then(api => api.listLog('default', {})).then(log => log.heads.many)"
+    browser.go(f"#/g/default@many/history/{browser.run(head)}")
+    browser.wait_for(lambda: len(browser.all(".change")) == 50, "the first page of changes")
+    browser.click("#more-changes")
+    browser.wait_for(lambda: len(browser.all(".change")) == 100, "the second page of changes")
 
 
 def test_a_result_without_entities_has_no_graph(browser: Browser) -> None:

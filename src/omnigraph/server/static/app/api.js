@@ -61,7 +61,7 @@ function exactly(_, value, context) {
 function encodeQuery(query = {}) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    for (const one of [value].flat()) if (one !== undefined && one !== null) parameters.append(name, one);
+    for (const item of [value].flat()) if (item !== undefined && item !== null) parameters.append(name, item);
   }
   const text = parameters.toString();
   return text && `?${text}`;

@@ -135,7 +135,7 @@ function useCheck(graph, ref, state, text) {
     setChecked(document);
     return document;
   };
-  const problems = useMemo(() => [...checked.errors, ...checked.warnings.map((one) => ({ ...one, isWarning: true }))], [checked]);
+  const problems = useMemo(() => [...checked.errors, ...checked.warnings.map((warning) => ({ ...warning, isWarning: true }))], [checked]);
   return { ...checked, problems: text.trim() ? problems : [], now };
 }
 
@@ -154,7 +154,7 @@ function fillParameters(old, declared) {
     if (old.trim()) return old;
   }
   if (!declared.length) return old;
-  const filled = Object.fromEntries(declared.map((one) => [one.name, values[one.name] ?? emptyValue(one)]));
+  const filled = Object.fromEntries(declared.map((parameter) => [parameter.name, values[parameter.name] ?? emptyValue(parameter)]));
   return JSON.stringify(filled, null, 2);
 }
 

@@ -41,12 +41,12 @@ export const drawnEdges = ({ nodes, edges }) => [...edges.values()].filter((edge
 // Load the edges between the drawn nodes, with one query per edge type.
 export async function addEdgesBetween(drawn, types, graph, state, signal) {
   const idsOf = (name) => [...drawn.nodes.values()].filter((node) => node.type.name === name).map((node) => node.id);
-  const wanting = types.edges.map((type) => ({ type, sources: idsOf(type.source), targets: idsOf(type.target) })).filter(({ sources, targets }) => sources.length && targets.length);
-  const answers = await Promise.all(wanting.map(({ type, sources, targets }) => {
+  const loadable = types.edges.map((type) => ({ type, sources: idsOf(type.source), targets: idsOf(type.target) })).filter(({ sources, targets }) => sources.length && targets.length);
+  const answers = await Promise.all(loadable.map(({ type, sources, targets }) => {
     const query = `query q($sources: [String], $targets: [String]) { match { $a $e:${edgeWord(type.name)} $b  $a.id in $sources  $b.id in $targets } return { $e } limit ${EDGES_MAX} }`;
     return runQuery(graph, { query, params: { sources, targets }, ...state }, { signal });
   }));
-  return answers.reduce((sum, answer, index) => addRows(sum, answer.rows, [{ name: "e", type: wanting[index].type.name }], types), drawn);
+  return answers.reduce((sum, answer, index) => addRows(sum, answer.rows, [{ name: "e", type: loadable[index].type.name }], types), drawn);
 }
 
 // The edge types of a node, by direction.

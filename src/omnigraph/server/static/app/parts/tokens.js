@@ -34,7 +34,7 @@ export function tokenize(text) {
 // Return the position in the text of a line and a column of the server, which start at 1 and count code points.
 export function positionOf(text, line, column) {
   const lines = text.split("\n");
-  const before = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  const before = lines.slice(0, line - 1).reduce((sum, previous) => sum + previous.length + 1, 0);
   const inLine = [...(lines[line - 1] || "")].slice(0, column - 1).join("").length;
   return Math.min(before + inLine, text.length);
 }
