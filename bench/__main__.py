@@ -31,6 +31,7 @@ BENCHMARKS: Final = (
     "delta",
     "commit",
     "writers",
+    "server",
     "durability",
     "snapshot",
     "merge",

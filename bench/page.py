@@ -79,6 +79,14 @@ SECTIONS: Final = (
         (Plot("commit", "A commit of 100 rows, by commits before it", PlotKind.LINES, ("commit",)),),
     ),
     Section(
+        "Server",
+        "Queries over HTTP compared with the same in the process and with an empty route of the same framework, the "
+        "commits of 8 clients compared with 8 processes, and the memory after many requests. Clients and server share "
+        "the cores.",
+        ("server",),
+        (Plot("server", "Queries over HTTP", PlotKind.BARS, ("server",), ("over HTTP",)),),
+    ),
+    Section(
         "Durability",
         "The same commit to local files with `OMNIGRAPH_DURABILITY=sync`, which survives a power failure, and with "
         "`process`, which survives the crash of processes. The ratio depends on the disk.",

@@ -37,7 +37,7 @@ def _compare(folder: Path, setting: str) -> Ratio:
     for number in range(ROUNDS):
         for side, (processes, threads) in {"processes": (WRITERS, 1), "threads": (1, WRITERS)}.items():
             graph = omnigraph.init(str(folder / f"{setting}-{side}-{number}.omni"), SCHEMA, durability=setting)
-            seconds[side].append(_measure(graph.uri, setting, processes, threads))
+            seconds[side].append(measure_writers(graph.uri, setting, processes, threads))
     rates = {side: WRITERS * COMMITS / median(times) for side, times in seconds.items()}
     detail = ", ".join(f"{side} {rate:.0f} commits/s" for side, rate in rates.items())
     name = f"{WRITERS} threads over {WRITERS} processes, commits per second, {setting}"
@@ -45,7 +45,7 @@ def _compare(folder: Path, setting: str) -> Ratio:
     return Ratio(name, rates["threads"] / rates["processes"], None, detail, sides, unit="commits/s")
 
 
-def _measure(uri: str, setting: str, processes: int, threads: int) -> float:
+def measure_writers(uri: str, setting: str, processes: int, threads: int) -> float:
     """Return how long all writers take, from the time when the last one is ready."""
     writers = [
         subprocess.Popen(

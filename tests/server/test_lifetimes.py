@@ -10,6 +10,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 import omnigraph as og
 from tests.server.process import ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
@@ -18,6 +20,12 @@ from tests.waiting import SECONDS_MAX, wait_until
 def connect(server: ServerProcess) -> socket.socket:
     host, _, port = server.address.rpartition(":")
     return socket.create_connection((host, int(port)), SECONDS_MAX)
+
+
+def peak_memory_bytes(server: ServerProcess) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
 
 
 def send_and_disconnect(server: ServerProcess, path: str, document: object) -> None:
@@ -62,6 +70,77 @@ def test_sigkill_loses_no_acknowledged_write(graph_path: Path, tmp_path: Path) -
     with serve(graph_path, tmp_path) as again:
         assert set(acknowledged) <= set(again.slugs())
         assert again.insert("after").status == 200
+
+
+@pytest.mark.parametrize("point", ["arm.after", "commit.after", "publish.before", "publish.after"])
+def test_sigkill_during_a_load_leaves_all_of_it_or_nothing(point: str, graph_path: Path, tmp_path: Path) -> None:
+    lines = "".join(f'{{"type":"Person","data":{{"slug":"n{number}"}}}}\n' for number in range(50))
+    lines += '{"type":"Team","data":{"name":"new"}}\n'
+    environment = {"OMNIGRAPH_UNAUTHENTICATED": "1", "OMNIGRAPH_FAILPOINTS": f"{point}=kill"}
+    with serve(graph_path, tmp_path, environment=environment) as server:
+        send_and_disconnect(server, "load", {"data": lines, "mode": "append"})
+        assert server.process.wait(SECONDS_MAX) == -signal.SIGKILL
+    with serve(graph_path, tmp_path) as again:
+        assert again.insert("after").status == 200
+        slugs = set(again.slugs())
+        counts = again.send("GET", "catalog").document["entity_counts"]
+    assert (len(slugs), counts["node:Team"]) in {(3, 0), (53, 1)}
+    assert {"ada", "bob", "after"} <= slugs
+
+
+def test_a_disconnect_during_a_query_frees_its_thread(graph_path: Path, tmp_path: Path) -> None:
+    data = tmp_path / "people.jsonl"
+    data.write_text("".join(f'{{"type":"Person","data":{{"slug":"m{number}"}}}}\n' for number in range(400)))
+    og.open(graph_path).load(data)
+
+    def is_running(count: int) -> bool:
+        return f'omnigraph_running{{kind="read"}} {count}.0' in server.send("GET", "/metrics").body.decode()
+
+    product = "match { $a: Person  $b: Person  $c: Person  $d: Person } return { count($d) as n }"
+    body = json.dumps({"query": f"query endless() {{ {product} }}"}).encode()
+    with serve(graph_path, tmp_path) as server:
+        with connect(server) as connection:
+            head = "POST /graphs/default/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            wait_until(lambda: is_running(1), "the query runs")
+        wait_until(lambda: is_running(0), "its thread is free")
+        wait_until(lambda: "path=/graphs/default/query status=499" in server.log.read_text(), "the log line")
+        assert server.slugs()[0] == "ada"
+
+
+@pytest.mark.soak
+def test_readers_writers_and_commands_at_the_same_time(graph_path: Path, tmp_path: Path) -> None:
+    """16 readers, 8 writers and the command line: no failure of the server, and every acknowledged write is present."""
+    statuses: list[int] = []
+
+    def read(_: int) -> None:
+        for _ in range(20):
+            statuses.append(server.query().status)
+
+    def write(writer: int) -> None:
+        for number in range(10):
+            answer = server.insert(f"w{writer}-{number}")
+            statuses.append(answer.status)
+            if answer.status == 200:
+                acknowledged.append(f"w{writer}-{number}")
+
+    def command(_: int) -> None:
+        for number in range(5):
+            text = f'query add() {{ insert Person {{ slug: "c{number}" }} }}'
+            arguments = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", str(graph_path), "-e", text]
+            assert subprocess.run(arguments, capture_output=True, timeout=SECONDS_MAX, check=False).returncode == 0
+            acknowledged.append(f"c{number}")
+
+    acknowledged: list[str] = []
+    with serve(graph_path, tmp_path) as server, ThreadPoolExecutor(25) as threads:
+        jobs = [threads.submit(read, number) for number in range(16)]
+        jobs += [threads.submit(write, number) for number in range(8)]
+        jobs.append(threads.submit(command, 0))
+        for job in jobs:
+            job.result()
+        assert set(statuses) == {200}
+        assert set(acknowledged) <= set(server.slugs())
+        assert len(acknowledged) == 85
 
 
 def test_two_servers_and_a_command_write_one_graph(graph_path: Path, tmp_path: Path) -> None:
@@ -168,6 +247,12 @@ def test_a_body_above_the_limit_is_rejected_also_in_chunks(graph_path: Path, tmp
         answer = server.send("POST", "load/ndjson", body=chunks, headers=headers)
         assert answer.status == 413
         assert answer.document["resource_limit"]["limit"] == 32 * 1024 * 1024
+        before = peak_memory_bytes(server)
+        for _ in range(3):
+            assert server.send("POST", "load/ndjson", body=(line for _ in range(34)), headers=headers).status == 413
+            declared = {**headers, "Content-Length": str(33 * 1024 * 1024)}
+            assert server.send("POST", "load/ndjson", body=b"", headers=declared).status == 413
+        assert peak_memory_bytes(server) - before < 32 * 1024 * 1024
         assert server.slugs() == ["ada", "bob"]
 
 

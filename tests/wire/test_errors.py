@@ -26,6 +26,12 @@ def test_members_without_a_value_are_omitted() -> None:
     ]
 
 
+def test_a_fact_never_replaces_a_member_of_every_error() -> None:
+    error = UsageError("no graph", code="graph_missing", facts={"kind": "x", "error": "y", "uri": "z"})
+    document = error_document(error, "")
+    assert (document["kind"], document["error"], document["uri"]) == ("bad_request", "no graph", "z")
+
+
 @pytest.mark.parametrize(
     ("kind", "error_code", "status", "code"),
     [

@@ -65,4 +65,4 @@ def error_document(error: OmnigraphError, hint: str) -> dict[str, Fact]:
         document["hint"] = hint
     if error.applied is not None:
         document["applied"] = error.applied.value
-    return {**document, **error.facts}
+    return {**document, **{name: fact for name, fact in error.facts.items() if name not in document}}

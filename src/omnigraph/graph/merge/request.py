@@ -112,7 +112,7 @@ def _parse_kind(name: str) -> ConflictKind:
             f"unknown kind of conflict: '{name}'",
             code="merge_strategy",
             hint=f"Use one of {', '.join(ConflictKind)}.",
-            facts={"kind": name},
+            facts={"conflict_kind": name},
         ) from None
 
 

@@ -126,7 +126,7 @@ def unsupported_data(data: object) -> UsageError:
         f"unsupported data: expected file names or frames, got an object of type {kind}",
         code="load_data",
         hint=f"Pass file names, {_KINDS}, or a dict of them by type.",
-        facts={"kind": kind},
+        facts={"data_kind": kind},
     )
 
 

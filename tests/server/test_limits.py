@@ -1,0 +1,133 @@
+"""One request beyond each limit of a server: changes per actor, threads, waiting requests, and slow bodies.
+
+`test_requests` has the length of a body, `test_streams` the number of streams, `tests/client/test_local` the time and
+the result of a query.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+import omnigraph as og
+from omnigraph.base import limits
+from omnigraph.client.local import LocalGraph
+from omnigraph.server.admission import Admission, Lane
+from omnigraph.server.errors import RequestError, error_answer
+from omnigraph.server.waiting import Waiting
+from tests.server.process import ServerProcess, serve
+from tests.waiting import SECONDS_MAX, wait_until
+
+
+def connect(server: ServerProcess) -> socket.socket:
+    host, _, port = server.address.rpartition(":")
+    return socket.create_connection((host, int(port)), SECONDS_MAX)
+
+
+def test_changes_of_an_actor(graph_path: Path, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    tokens = {"ada": "token-ada", "bob": "token-bob"}
+    environment = {
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(tokens),
+        "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": "1",
+        "OMNIGRAPH_FAILPOINTS": f"publish.before@1=hold:{held}",
+    }
+
+    def insert(slug: str, actor: str) -> int:
+        body = {"query": f'query a() {{ insert Person {{ slug: "{slug}" }} }}'}
+        return server.send("POST", "mutate", body, token=tokens[actor]).status
+
+    with (
+        serve(graph_path, tmp_path, "--access", "write", environment=environment) as server,
+        ThreadPoolExecutor() as threads,
+    ):
+        first = threads.submit(insert, "first", "ada")
+        wait_until(lambda: held.with_suffix(".reached").exists(), "the first change waits before its commit")
+        body = {"query": 'query a() { insert Person { slug: "second" } }'}
+        rejected = server.send("POST", "mutate", body, token=tokens["ada"])
+        assert rejected.status == 429
+        assert rejected.headers["retry-after"] == "5"
+        assert rejected.document["error_code"] == "too_many_changes"
+        assert rejected.document["resource_limit"]["limit"] == 1
+        other = threads.submit(insert, "other", "bob")
+        held.touch()
+        assert (first.result(), other.result()) == (200, 200)
+        assert insert("third", "ada") == 200
+
+
+def test_requests_that_wait(graph_path: Path) -> None:
+    graph = LocalGraph(graph=og.open(graph_path), uri="graphs/default")
+
+    async def use() -> RequestError:
+        waiting = Waiting()
+        async with anyio.create_task_group() as tasks:
+            head = graph.head("main")
+            for _ in range(limits.SERVER_WAITING_MAX):
+                tasks.start_soon(waiting.wait, graph, "main", head, SECONDS_MAX)
+            while waiting.count < limits.SERVER_WAITING_MAX:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(RequestError) as rejected:
+                await waiting.wait(graph, "main", head, SECONDS_MAX)
+            await anyio.to_thread.run_sync(graph.graph.mutate, 'query a() { insert Person { slug: "awaited" } }')
+        assert waiting.count == 0
+        return rejected.value
+
+    answer = error_answer(anyio.run(use))
+    assert (answer.status, answer.document["error_code"], answer.headers["Retry-After"]) == (503, "server_busy", "1")
+
+
+def test_queries_run_next_to_requests_that_wait(graph_path: Path, tmp_path: Path) -> None:
+    count = 3 * limits.SERVER_READ_THREADS_MIN
+    with serve(graph_path, tmp_path) as server, ExitStack() as connections:
+        for number in range(count):
+            connection = connections.enter_context(connect(server))
+            connection.sendall(b"GET /graphs/default/changes?wait=60 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            line = f'omnigraph_running{{kind="wait"}} {number + 1}.0'.encode()
+            wait_until(lambda line=line: line in server.send("GET", "/metrics").body, "it waits")
+        assert server.slugs() == ["ada", "bob"]
+        assert server.insert("awaited").status == 200
+        assert b'"id":"awaited"' in connection.makefile("rb").read()
+
+
+def test_a_request_without_a_thread() -> None:
+    async def use() -> list[object]:
+        lane, release, outcomes = Lane("read", 1, 0.01), Event(), list[object]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lane.run, release.wait)
+            while not lane.running:
+                await anyio.lowlevel.checkpoint()
+            try:
+                await lane.run(lambda: None)
+            except RequestError as error:
+                outcomes.append(error_answer(error))
+            release.set()
+        outcomes.append(await lane.run(lambda: "free"))
+        return outcomes
+
+    busy, free = anyio.run(use)
+    assert (busy.status, busy.headers["Retry-After"]) == (503, "1")  # type: ignore[attr-defined]
+    assert free == "free"
+
+
+def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, threads in ((1, 8), (4, 8), (8, 16), (100, 64)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert Admission().read_threads == threads
+
+
+@pytest.mark.soak
+def test_a_body_that_does_not_arrive(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server, connect(server) as connection:
+        head = "POST /graphs/default/load HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: 10\r\n\r\n".encode() + b"{")
+        answer = connection.makefile("rb").readline()
+        assert answer.startswith(b"HTTP/1.1 408"), answer
