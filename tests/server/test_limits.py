@@ -10,6 +10,7 @@ import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -85,14 +86,17 @@ def test_requests_that_wait(graph_path: Path) -> None:
     assert (answer.status, answer.document["error_code"], answer.headers["Retry-After"]) == (503, "server_busy", "1")
 
 
+def is_waiting(server: ServerProcess, count: int) -> bool:
+    return f'omnigraph_running{{kind="wait"}} {count}.0'.encode() in server.send("GET", "/metrics").body
+
+
 def test_queries_run_next_to_requests_that_wait(graph_path: Path, tmp_path: Path) -> None:
     count = 3 * limits.SERVER_READ_THREADS_MIN
     with serve(graph_path, tmp_path) as server, ExitStack() as connections:
         for number in range(count):
             connection = connections.enter_context(connect(server))
             connection.sendall(b"GET /graphs/default/changes?wait=60 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            line = f'omnigraph_running{{kind="wait"}} {number + 1}.0'.encode()
-            wait_until(lambda line=line: line in server.send("GET", "/metrics").body, "it waits")
+            wait_until(partial(is_waiting, server, number + 1), "it waits")
         assert server.slugs() == ["ada", "bob"]
         assert server.insert("awaited").status == 200
         assert b'"id":"awaited"' in connection.makefile("rb").read()

@@ -64,7 +64,19 @@ def _components() -> dict[str, Any]:
     kinds: list[Any] = [*responses, *(route.other_response for route in ROUTES)]
     kinds += [kind for route in ROUTES for kind in (route.body, route.parameters) if kind is not bytes]
     structs = {kind.__name__: kind for kind in kinds if kind is not None}
-    return msgspec.json.schema_components(structs.values(), ref_template=_REFERENCE)[1]
+    components = msgspec.json.schema_components(structs.values(), ref_template=_REFERENCE)[1]
+    return {name: _with_open_objects(schema) for name, schema in components.items()}
+
+
+def _with_open_objects(schema: Any) -> Any:
+    """Return a schema that says of objects without declared members that they have any: generators assume none."""
+    if isinstance(schema, list):
+        return [_with_open_objects(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_open = schema.get("type") == "object" and not {"properties", "additionalProperties"} & schema.keys()
+    opened = {"additionalProperties": True} if is_open else {}
+    return {**{name: _with_open_objects(value) for name, value in schema.items()}, **opened}
 
 
 def _server_operation(route: ServerRoute) -> dict[str, Any]:
@@ -99,7 +111,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _mcp_operation() -> dict[str, Any]:
-    message = {"application/json": {"schema": {"type": "object"}}}
+    message = {"application/json": {"schema": {"type": "object", "additionalProperties": True}}}
     return {
         "operationId": "mcp",
         "summary": "A message of the Model Context Protocol",
