@@ -44,6 +44,7 @@ def test_cause_omits_missing_parents(tmp_path: Path) -> None:
         "authored_branch": "main",
         "actor_id": "ada",
         "authored_at": first.created_us,
+        "operation": "init",
     }
 
 
