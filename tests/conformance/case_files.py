@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, Final
 
 CASES: Final = Path(__file__).parent / "cases"
-_SEARCH: Final = re.compile(r"\b(?:search|match_text|fuzzy|bm25|nearest|rrf)\(")
 _HEADING: Final = re.compile(r"^== (.+)$", re.MULTILINE)
 
 
@@ -82,13 +81,6 @@ class LanguageCase:
     def changes(self) -> bool:
         """Whether it changes its graph, which other cases then cannot share."""
         return any(isinstance(step.expected, Changed) for step in self.steps)
-
-    @property
-    def searches(self) -> bool:
-        """Whether it needs full-text or vector search to run."""
-        return any(
-            not isinstance(step.expected, Failed) and _SEARCH.search(step.text) is not None for step in self.steps
-        )
 
 
 @dataclass(frozen=True, slots=True)

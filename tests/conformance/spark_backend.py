@@ -55,8 +55,8 @@ class SparkBackend:
     name: str = "spark"
 
     def runs(self, case: LanguageCase) -> bool:
-        """Return whether Spark supports the case: no mutations, no search."""
-        return not case.changes and not case.searches
+        """Return whether Spark supports the case: no mutations."""
+        return not case.changes
 
     def open(self, cases: CaseFile, directory: Path) -> SparkGraph:
         return SparkGraph(read_snapshot(build(cases, PLAIN, directory)))

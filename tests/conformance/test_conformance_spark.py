@@ -1,4 +1,4 @@
-"""Runs all cases without search and without changes on Spark: the same rows, and the same errors.
+"""Runs all cases without changes on Spark: the same rows, and the same errors.
 
 Spark takes almost a second per query, so `make test` runs a part of the cases of all files, and `make soak` all cases.
 """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.api.graph import Graph
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
@@ -43,6 +44,7 @@ PROBES = 30
 
 def run_cluster() -> dict[str, Any]:
     """Build, run again without work, append, extend. The driver itself builds nothing."""
+    setattr(limits, "SEARCH_EXACT_BYTES", 0)  # noqa: B010 - so that this table gets a vector index
     root = _root()
     create(root)
     append(root, "a", ROWS)

@@ -61,6 +61,6 @@ def _count_matches(dataset: Dataset, word: str) -> int:
 
 
 def _nearest(dataset: Dataset, vector: Any, *, use_index: bool) -> list[str]:
-    query = {"column": "face", "q": vector, "k": 5, "metric": "cosine", "use_index": use_index}
+    query = {"column": "face", "q": vector, "k": 5, "metric": "cosine", "use_index": use_index, "refine_factor": 20}
     matches = dataset.native.to_table(nearest=query, columns=["id", "_distance"])
     return [str(row_id) for row_id in matches.column("id").to_pylist()]

@@ -152,20 +152,47 @@ def test_an_overflow_is_the_error_of_the_engine(graph: Snapshot, expression: str
 
 def test_unsupported_queries(graph: Snapshot, tmp_path: Path) -> None:
     root = make_graph(parse_location(str(tmp_path / "graph.omni")), "node D { t: String @index }\n")
-    search = PlannedText('query q() { match { $d: D  search($d.t, "a") } return { $d.t } }')
-    score = PlannedText('query q() { match { $d: D } return { bm25($d.t, "a") as s } }')
     change = PlannedText('query q() { insert D { t: "a" } }')
     skip = PlannedText("query q($n: I64) { match { $a: N } return { $a.k } limit 1 offset $n }")
-    for query, snapshot, code in (
-        (search, read_snapshot(root), "spark_search"),
-        (score, read_snapshot(root), "spark_search"),
-        (change, read_snapshot(root), "query_is_mutation"),
-        (skip, graph, "spark_offset"),
-    ):
+    for query, snapshot, code in ((change, read_snapshot(root), "query_is_mutation"), (skip, graph, "spark_offset")):
         with pytest.raises(UsageError) as refused:
             query.run_on_spark(snapshot, {"n": 2**31} if query is skip else None).to_arrow()
         assert refused.value.code == code
         assert refused.value.hint
+
+
+SEARCHES: Final = (
+    'match { $d: D search($d.t, "RED हिन्दी") } return { $d.k } order { $d.k }',
+    'match { $d: D match_text($d.t, "red fox") not fuzzy($d.t, "hem", 1) } return { $d.k } order { $d.k }',
+    'match { $d: D $d.k > "d1" } return { $d.k, bm25($d.t, "red fox red") as s } limit 4',
+    'match { $d: D } return { $d.k, bm25($d.t, "hen") as s } order { $d.k }',
+    "match { $d: D } return { $d.k, nearest($d.v, [1, 0.5, 0]) as s } limit 5",
+    'match { $d: D } return { $d.k, rrf(bm25($d.t, "fox"), nearest($d.v, [0, 1, 0]), k=3) as s } limit 6',
+    'match { $a l $d } return { $a.k, $d.k as d, bm25($d.t, "red") as s } limit 5',
+)
+
+
+def test_search_is_that_of_the_process(tmp_path: Path) -> None:
+    """Predicates, `bm25`, `nearest` and `rrf` are computed by the same functions, after scans and traversals."""
+    schema = "node D { k: String @key  t: String?  v: Vector(3)? }\nedge L: D -> D\n"
+    root = make_graph(parse_location(str(tmp_path / "graph.omni")), schema)
+    texts = ("red fox", None, "red red hen", "blue fox", "", "green हिन्दी", "Red, blue", "fox red hen", "hen")
+    for part in (range(5), range(5, 9)):
+        rows: list[Record] = [
+            {
+                "type": "D",
+                "data": {"k": f"d{n}", "t": texts[n], "v": None if n % 4 == 3 else [float(n), 1.0, float(n % 3)]},
+            }
+            for n in part
+        ]
+        load_records(root, tmp_path, rows)
+    load_records(root, tmp_path, [{"edge": "L", "from": f"d{n}", "to": f"d{n % 3 + 4}"} for n in range(8)])
+    snapshot = read_snapshot(root)
+    for body in SEARCHES:
+        query = PlannedText(f"query q() {{ {body} }}")
+        expected = _rows(query.run(snapshot))
+        assert expected, body
+        assert _rows(query.run_on_spark(snapshot)) == expected, body
 
 
 @pytest.fixture(scope="module")

@@ -49,10 +49,6 @@ def test_same_output_as_the_process_engine(world: ProcessEnvironment) -> None:
     [
         (("-e", QUERY, "--spark-master", "local[1]"), "usage"),
         (("-e", QUERY, "--engine", "flink"), "usage"),
-        (
-            ("-e", 'query q() { match { $p: Person search($p.bio, "a") } return { $p } }', "--engine", "spark"),
-            "spark_search",
-        ),
         (("-e", 'query q() { insert Person { slug: "c" } }', "--engine", "spark"), "query_is_mutation"),
     ],
 )

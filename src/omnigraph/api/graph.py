@@ -258,6 +258,7 @@ class Graph(Displayed):
         runner: Literal["local", "spark"] = "local",
         embed: EmbeddingProvider | None = None,
         limits: QueryLimits | None = None,
+        exact: bool = False,
         progress: Report | None = None,
     ) -> Result:
         """Run a read query.
@@ -267,15 +268,20 @@ class Graph(Displayed):
             params: The values of its parameters.
             name: Which query of the text to run.
             as_of: The state to read, as for `snapshot`.
-            runner: `spark` is for graphs that are too large for one machine. It does not search.
+            runner: `spark` is for graphs that are too large for one machine. It searches without indexes.
             embed: Makes vectors from the texts that the query passes to `nearest`.
             limits: How much memory and time the query may use.
+            exact: Search without indexes, which can be approximate.
             progress: A function that receives the progress of Spark.
 
         Example:
             >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist()
             [{'p.slug': 'ada'}, {'p.slug': 'bob'}]
         """
+        from omnigraph.engine.options import NO_LIMITS
+
+        if exact:
+            limits = replace(limits or NO_LIMITS, exact=True)
         return self.prepare(text, name=name, limits=limits).run(
             params, as_of=as_of, runner=runner, embed=embed, limits=limits, progress=progress
         )

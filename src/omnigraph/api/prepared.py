@@ -73,5 +73,5 @@ class PreparedQuery(Displayed):
         from omnigraph.pipeline.spark.session import spark_settings
 
         engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
-        run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress)
+        run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress, embed)
         return Result(source, run_query_on_spark(snapshot, plan, run))

@@ -75,6 +75,8 @@ _OTHER_ALPHABETIC: Final = (
 _BETWEEN_WORDS: Final = rf"[^\pL\pN{_OTHER_ALPHABETIC}]+"
 _BETWEEN_ASCII_WORDS: Final = "[^A-Za-z0-9]+"
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
+_LENGTH_MAX: Final = 2**31 - 1
+"""Longer than any text. Without a maximum, Lance would not use a BTREE of the same column that was built later."""
 _CAPITAL_DOTTED_I: Final = "\u0130"
 _SMALL_DOTTED_I: Final = "i\u0307"  # the full mapping of Unicode; Arrow's mapping drops the dot
 
@@ -92,7 +94,7 @@ class WordRules:
             "stem": False,
             "remove_stop_words": False,
             "ascii_folding": False,
-            "max_token_length": None,
+            "max_token_length": _LENGTH_MAX,
         }
 
     def split_texts(self, texts: Texts) -> tuple[Positions, Texts]:

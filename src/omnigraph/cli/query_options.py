@@ -67,6 +67,10 @@ MaxHops = Annotated[
     typer.Option("--max-hops", metavar="N", help="Maximum hops of a traversal without an upper bound, such as {1,}."),
 ]
 
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Search exactly, without indexes: slower on large tables, never approximate.")
+]
+
 STDIN: Final = "-"
 INLINE_QUERY: Final = "-e"
 """The source name of query text that was passed on the command line."""
@@ -186,12 +190,12 @@ class LimitArguments:
     max_memory: MaxMemory = None
     max_seconds: MaxSeconds = None
 
-    def limits(self, max_hops: int | None = None) -> QueryLimits:
+    def limits(self, max_hops: int | None = None, *, exact: bool = False) -> QueryLimits:
         """Return the limits for the engine."""
         from omnigraph.engine.options import QueryLimits
 
         memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
-        return QueryLimits(memory, self.max_seconds, max_hops)
+        return QueryLimits(memory_bytes=memory, seconds=self.max_seconds, hops=max_hops, exact=exact)
 
 
 def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:

@@ -428,6 +428,7 @@ FLAGS_OF_STORAGE: Final = {
     "--max-memory": "The server decides about limits: omit it.",
     "--max-seconds": "The server decides about limits: omit it.",
     "--max-hops": "The server decides about limits: omit it.",
+    "--exact": "Write `exact=true` as an argument of the score.",
     "--as": "The token decides who writes: omit it, or log in as the other actor.",
     "--at": "Run `omnigraph commit list`, and pass a commit with `--commit`.",
     "--version": "Run `omnigraph commit list`, and pass a commit with `--commit`.",

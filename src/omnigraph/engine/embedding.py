@@ -30,11 +30,11 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
     def change(expr: ex.Expr) -> ex.Expr:
         match expr:
-            case ex.Nearest(column, ex.Literal(str() as text), True, model):
+            case ex.Nearest(column, ex.Literal(str() as text), True, model, exact):
                 assert isinstance(column.type, VectorType)
                 if text not in vectors:
                     vectors[text] = _embed(text, model, column.type.size, provider)
-                return ex.Nearest(column, ex.Literal(vectors[text], column.type))
+                return ex.Nearest(column, ex.Literal(vectors[text], column.type), exact=exact)
             case _:
                 return expr
 

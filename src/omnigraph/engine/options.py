@@ -9,6 +9,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
+from omnigraph.query.rules.search_choice import SearchPath
 
 
 class QueryEngine(StrEnum):
@@ -26,7 +27,7 @@ class TraversalMode(Enum):
     EDGE_SCAN = "edge scan"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryLimits:
     """The limits of one query; None is the default limit."""
 
@@ -38,6 +39,8 @@ class QueryLimits:
     """The hops of a traversal without an upper bound, such as `{1,}`; None rejects such traversals."""
     cancelled: Event | None = None
     """An event that another thread sets to end the query with `query_cancelled`."""
+    exact: bool = False
+    """Whether searches run exactly, without indexes."""
 
     def __post_init__(self) -> None:
         if self.hops is not None and not 1 <= self.hops <= limits.TRAVERSAL_HOPS_MAX:
@@ -60,6 +63,7 @@ class QueryLimits:
             memory_bytes_max=limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
             seconds_max=default_seconds if self.seconds is None else self.seconds,
             cancelled=self.cancelled,
+            search=SearchPath.EXACT if self.exact else None,
         )
 
 
@@ -69,12 +73,16 @@ NO_LIMITS: Final = QueryLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """The limits of one query. `mode` forces a way to follow edges; `cached=False` reads columns from storage only."""
+    """The limits of one query. `mode` forces a way to follow edges; `cached=False` reads columns from storage only.
+
+    `search` forces a way to search: EXACT for all scores and predicates, INDEX wherever an index can be used.
+    """
 
     memory_bytes_max: int = limits.ENGINE_MEMORY_BYTES
     seconds_max: float = limits.ENGINE_SECONDS_MAX
     frame_rows: int = limits.ENGINE_FRAME_ROWS
     expanded_rows_max: int = limits.ENGINE_EXPANDED_ROWS_MAX
     mode: TraversalMode | None = None
+    search: SearchPath | None = None
     cached: bool = True
     cancelled: Event | None = None

@@ -140,7 +140,7 @@ def explain_query(
         plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
     figures = dict(estimate_steps(plan, facts))
     estimates = {number: figure.rows_estimated or 0 for number, figure in figures.items()}
-    for number, (mode, reason) in planned_modes(snapshot, plan, estimates).items():
+    for number, (mode, reason) in planned_modes(snapshot, plan, estimates, limits.engine_options()).items():
         figures[number] = replace(figures[number], mode=mode, reason=reason)
     if analyze:
         if not isinstance(plan, ReadPlan):

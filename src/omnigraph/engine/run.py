@@ -23,8 +23,8 @@ from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import aggregate_rows
 from omnigraph.engine.operators.joins import cross_join, exists_join, left_join
 from omnigraph.engine.operators.rows import filter_rows, limit_rows, project_rows, result_schema, sort_rows
-from omnigraph.engine.operators.scan import lookup_rows, scan_rows
-from omnigraph.engine.operators.search import score_rows
+from omnigraph.engine.operators.scan import choose_text_predicate, lookup_rows, predicate_mode, scan_rows
+from omnigraph.engine.operators.search import plan_ranked, score_rows, search_mode
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.tables import TableReader
 from omnigraph.engine.traversal.edges import expand_edges, scan_edges
@@ -32,8 +32,10 @@ from omnigraph.engine.traversal.expand import expand_rows, filter_connected
 from omnigraph.engine.traversal.walker import Traversal, Walker
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.operators import Relation
+from omnigraph.query.plan.ranked import find_ranked
 from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import PlanFacts
 
@@ -94,9 +96,11 @@ def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
     return figures
 
 
-def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) -> dict[int, tuple[str, str]]:
-    """Return how each traversal would follow its edges, and why, by step number; `rows` has estimates by number."""
-    context = _make_context(snapshot, QueryRunOptions())
+def planned_modes(
+    snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int], options: EngineOptions = DEFAULT_OPTIONS
+) -> dict[int, tuple[str, str]]:
+    """Return how each traversal and search would run, and why, by step number; `rows` has estimates by number."""
+    context = _make_context(snapshot, QueryRunOptions(options))
     modes: dict[int, tuple[str, str]] = {}
     for number, operator in enumerate(numbered_steps(plan), start=1):
         if isinstance(operator, Traversal):
@@ -105,6 +109,17 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
             frontier = walker.reader.row_count if isinstance(operator, op.EdgeScan) else rows.get(number + 1, 1)
             mode, reason = walker.estimate_mode(frontier)
             modes[number] = (mode.value, reason)
+        elif isinstance(operator, op.Scan):
+            predicate, choice = choose_text_predicate(operator, context)
+            if predicate is not None:
+                modes[number] = (predicate_mode(choice), choice.reason)
+        elif isinstance(operator, op.LimitRows) and (ranked := find_ranked(operator)):
+            # The order, and possibly a filter, are between the limit and its search.
+            search_number = number + (3 if ranked.conditions else 2)
+            counts = (part.value for part in (operator.count, operator.offset) if isinstance(part, ex.Literal))
+            count = sum(value for value in counts if isinstance(value, int))
+            choice = plan_ranked(ranked, max(count, 1), context, rows.get(search_number + 1, 0)).choice
+            modes[search_number] = (search_mode(ranked.score.expression, choice), choice.reason)
     return modes
 
 

@@ -23,13 +23,16 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
+from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import Dataset, any_of
-from omnigraph.storage.lance.indexes import Degraded, Indexed, IndexSpec, read_coverage, read_indexes
+from omnigraph.storage.lance.indexes import Degraded, IndexSpec, coverage_of, read_indexes
+from omnigraph.storage.lance.search import VectorQuery, WordsQuery, search_batches
 from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
 _MARK_BYTES: Final = 256
+_SAMPLE_ROWS: Final = 1_000
 _STATISTICS_BYTES: Final = 512
 
 
@@ -115,9 +118,45 @@ class TableReader:
         """Read the rows that pass the filter from storage; `names` has no duplicates."""
         if not self.row_count:
             return
-        batches = self.dataset().read_batches(
-            list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
+        yield from self._until_deadline(
+            self.dataset().read_batches(
+                list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
+            )
         )
+
+    def search(
+        self, names: Sequence[str], query: VectorQuery | WordsQuery, where: str | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows that pass the filter and match a query, through an index of storage."""
+        yield from self._until_deadline(search_batches(self.dataset(), names, query, where, self._options.frame_rows))
+
+    def count_matching(self, where: str | None) -> int:
+        """Return the number of rows that pass a filter; it is cached for the version."""
+        if where is None:
+            return self.row_count
+        key: Key = (self.key, "count", where)
+        count = self._cache.get(key, int)
+        if count is None:
+            count = self.dataset().count_rows(where)
+            self._cache.put(key, count, _MARK_BYTES + len(where))
+        return count
+
+    def text_bytes(self, name: str) -> int:
+        """Return about how many bytes the texts of a column have, from its first rows; it is cached."""
+        key: Key = (self.key, "text bytes", name)
+        size = self._cache.get(key, int)
+        if size is None:
+            sample = self.dataset().read_head(name, _SAMPLE_ROWS)
+            size = int(sample.nbytes) * self.row_count // max(len(sample), 1)
+            self._cache.put(key, size, _MARK_BYTES)
+        return size
+
+    def has_words(self, name: str) -> bool:
+        """Return whether the words in a column are in the cache, or the table is so small that they soon are."""
+        cached = self._cache.get((self.key, "column", name), ValueDictionary) if self._options.cached else None
+        return (cached is not None and cached.has_words) or self.row_count <= limits.ENGINE_EAGER_ROWS_MAX
+
+    def _until_deadline(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN:
             batches = iterate_until_deadline(batches, self._budget)
         for batch in batches:
@@ -188,17 +227,26 @@ class TableReader:
 
 def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
     """Read the size and the indexes of an open table."""
-    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
-    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
-    if not specs:
-        return TableFacts(rows)
+    present, fragments = read_indexes(dataset), dataset.fragment_rows()
+    named = {(index.column, index.kind): index for index in present if index.kind is not None}
     indexes = []
-    for spec, coverage in read_coverage(dataset, specs).items():
-        match coverage:
-            case Indexed():
-                indexes.append(IndexFact(spec.column, spec.kind))
-            case Degraded(fragments, uncovered_rows):
-                indexes.append(IndexFact(spec.column, spec.kind, len(fragments), uncovered_rows))
+    for (column, kind), index in sorted(named.items(), key=lambda item: str(item[0])):
+        assert kind is not None
+        coverage = coverage_of(IndexSpec(column, kind), present, fragments)
+        uncovered = coverage if isinstance(coverage, Degraded) else Degraded((), 0)
+        # Only a search shows the type and the segments of its index.
+        is_search = kind is not IndexKind.BTREE
+        indexes.append(
+            IndexFact(
+                column,
+                kind,
+                len(uncovered.uncovered_fragments),
+                uncovered.uncovered_rows,
+                lance_type=index.lance_type if is_search else "",
+                segments=index.segments if is_search else 1,
+                is_current=index.is_current,
+            )
+        )
     return TableFacts(rows, tuple(indexes))
 
 

@@ -26,17 +26,22 @@ from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.indexes import (
     NO_ROWS,
     NO_VECTORS,
+    NOT_NEEDED,
+    NOT_POSSIBLE,
+    PARAMETERS_DIFFER,
     Coverage,
     Degraded,
-    Indexed,
+    IndexDescription,
     IndexSpec,
     coverage_of,
     has_vectors,
     read_indexes,
+    why_no_vector_index,
 )
 
 NO_INDEX: Final = "has no @index"
 NO_KIND: Final = "is of a type that has no index"
+_FLOAT_BYTES: Final = 4
 
 
 class IndexState(StrEnum):
@@ -51,7 +56,7 @@ class IndexState(StrEnum):
     EMPTY = "empty"
     """The schema declares it, and the table has no rows."""
     NONE = "none"
-    """The schema declares no index that serves `=` and ranges on this column."""
+    """The schema declares no index that serves `=` and ranges on this column, or a vector index is not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -73,7 +78,11 @@ class IndexCoverage(DisplayedRow):
     is_built: bool = False
     """Whether the table has an index of this kind on the column."""
     reason: str = ""
-    """Why the column has no index; empty if it has one or if `optimize` builds it."""
+    """Why the column has no index, or one that queries do not use; empty if `optimize` builds it."""
+    lance_type: str | None = None
+    """The type of the existing index in Lance, such as `BTree`, `Inverted` or `IVF_RQ`."""
+    segments: int = 0
+    """The number of segments of the existing index."""
     pending_rows: int = 0
     """The rows whose vector `embed` has not computed; 0 for a column without `@embed`."""
 
@@ -81,6 +90,11 @@ class IndexCoverage(DisplayedRow):
     def declared(self) -> bool:
         """Whether the schema declares an index for the column."""
         return self.kind is not None
+
+    @property
+    def used_by_queries(self) -> bool:
+        """Whether queries use the existing index; `reason` says why not."""
+        return self.is_built and not self.reason
 
     @property
     def is_degraded(self) -> bool:
@@ -100,8 +114,10 @@ class IndexCoverage(DisplayedRow):
     @property
     def state(self) -> IndexState:
         """Whether the index is complete, behind or missing, or why there is none."""
-        if not self.declared:
+        if not self.declared or self.reason in (NOT_NEEDED, NOT_POSSIBLE):
             return IndexState.NONE
+        if self.reason == PARAMETERS_DIFFER:
+            return IndexState.BEHIND
         if not self.is_degraded:
             return IndexState.COMPLETE
         if self.is_built:
@@ -153,7 +169,7 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
     pending = {prop.vector.name: count_pending(dataset, prop).rows for prop in vector_properties(entity)}
     for index in declared:
         coverage = coverage_of(IndexSpec(index.column, index.kind), present, fragments)
-        reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, index, rows)
+        built = next((built for built in present if (built.column, built.kind) == (index.column, index.kind)), None)
         yield IndexCoverage(
             table_key=entity.alias,
             branch=name,
@@ -161,8 +177,10 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             kind=index.kind,
             coverage=coverage,
             rows=rows,
-            is_built=any((built.column, built.kind) == (index.column, index.kind) for built in present),
-            reason=reason,
+            is_built=built is not None,
+            reason=_why_unused(dataset, index, built, rows),
+            lance_type=None if built is None else built.lance_type,
+            segments=0 if built is None else built.segments,
             pending_rows=pending.get(index.column, 0),
         )
     served = {index.column for index in declared}
@@ -181,7 +199,14 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             )
 
 
-def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
+def _why_unused(dataset: Dataset, declared: ColumnIndex, built: IndexDescription | None, rows: int) -> str:
+    """Return why queries cannot use a declared index, or why it cannot be built; empty if `optimize` builds it."""
+    if declared.kind is IndexKind.VECTOR and rows:
+        row_bytes = _FLOAT_BYTES * int(dataset.schema.field(declared.column).type.list_size)
+        if reason := why_no_vector_index(rows, row_bytes):
+            return reason
+    if built is not None:
+        return "" if built.is_current else PARAMETERS_DIFFER
     if not rows:
         return NO_ROWS
     is_vector = declared.kind is IndexKind.VECTOR

@@ -173,8 +173,8 @@ def _step_text(relation: op.Relation) -> str:  # noqa: PLR0912 - one case per op
             return f"{'anti' if negated else 'semi'} join{_keys_text(keys)}"
         case op.LeftJoin(_, _, keys):
             return f"left join{_keys_text(keys)}"
-        case op.Search(_, scores, index):
-            return f"search {_columns_text(scores)}{_unused_indexes_text(index)}"
+        case op.Search(_, scores):
+            return f"search {_columns_text(scores)}"
         case op.Aggregate(_, group_keys, aggregates):
             by = f" by {_columns_text(group_keys)}" if group_keys else ""
             return f"aggregate {_columns_text(aggregates)}{by}"
@@ -222,16 +222,10 @@ def _access_text(columns: tuple[str, ...], scan_filter: ScanFilter, index: Index
 def _index_text(index: IndexFact | None) -> str:
     if index is None:
         return ""
-    if index.kind in (IndexKind.INVERTED, IndexKind.VECTOR):
-        return _unused_indexes_text((index,))
+    if index.kind is IndexKind.INVERTED:
+        return ""  # whether a search uses it is decided when it runs, and shown as its mode
     missing = f", {index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else ""
     return f" using {index.kind.value} on {index.column}{missing}"
-
-
-def _unused_indexes_text(indexes: tuple[IndexFact, ...]) -> str:
-    """Return the indexes that a search does not use, since searches are exact."""
-    named = " and ".join(f"the {index.kind.value} index on {index.column}" for index in indexes)
-    return f" exactly, without {named}" if named else ""
 
 
 def _keys_text(keys: tuple[str, ...]) -> str:

@@ -264,6 +264,9 @@ def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
         "rows": row.rows,
         "reason": row.reason or None,
         "pending_rows": row.pending_rows,
+        "lance_type": row.lance_type,
+        "segments": row.segments,
+        "used_by_queries": row.used_by_queries,
     }
 
 

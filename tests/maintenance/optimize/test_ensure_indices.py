@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from omnigraph.api.graph import Graph
+from omnigraph.base import limits
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -15,7 +18,7 @@ from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.plan import INDEX_ACTOR, MaintenanceRequest
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.indexes import NO_ROWS, read_indexes
+from omnigraph.storage.lance.indexes import NO_ROWS, NOT_NEEDED, read_indexes
 from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operations
 from omnigraph.storage.location import Location
 from omnigraph.wire.maintenance import index_result_output
@@ -214,15 +217,27 @@ def test_vector_index_waits_for_vectors(local_location: Location) -> None:
     assert nearest(open_table(local_location, DOC), 40).to_table().num_rows == 20
 
 
-def test_vector_index_that_needs_another_type_is_rebuilt(graph: Location) -> None:
+def test_index_with_other_parameters_is_rebuilt(graph: Location) -> None:
     ensure_indices(graph, MAIN, in_place)
-    append(graph, "b", 66_000)
+    table = open_table(graph, DOC)
+    native: Any = table.native_copy()
+    native.create_scalar_index("title", "INVERTED", name="title_inverted", replace=True, stem=False)
+    native.create_index("face", "IVF_FLAT", name="face_vector", replace=True, num_partitions=1, metric="cosine")
+    Graph(graph).repair(unverified="publish", dry_run=False)
+    assert {index.name for index in read_indexes(open_table(graph, DOC)) if not index.is_current} == {
+        "title_inverted",
+        "face_vector",
+    }
     outcome = ensure_indices(graph, MAIN, in_place)
-    grown = {row.property: (row.status, row.fragments) for row in outcome.built if row.table_key == DOC}
-    assert (grown["face"], grown["size"]) == ((IndexStatus.REBUILT, 2), (EXTENDED, 1))
-    types = {index.name: index.lance_type for index in read_indexes(open_table(graph, DOC))}
-    assert types["face_vector"] == "IVF_PQ"
+    assert {row.property: row.status for row in outcome.built} == dict.fromkeys(("title", "face"), IndexStatus.REBUILT)
+    assert all(index.is_current for index in read_indexes(open_table(graph, DOC)))
     assert statuses(ensure_indices(graph, MAIN, run_nothing))[DOC] == {COMPLETE}
+
+
+def test_small_vectors_need_no_index(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 64 * 1024**2)
+    outcome = ensure_indices(graph, MAIN, in_place)
+    assert [(row.property, row.reason) for row in outcome.pending if row.table_key == DOC] == [("face", NOT_NEEDED)]
 
 
 def test_results_are_correct_after_updates_and_deletes(graph: Location) -> None:

@@ -43,8 +43,8 @@ def _present(*fragments: int, segments: int = 1, **other: str | IndexKind | None
     )
 
 
-def _work(status: IndexStatus, *fragments: int, present: str | None = None, reason: str = "") -> IndexWork:
-    return IndexWork(declared=DECLARED, status=status, fragment_ids=fragments, present=present, reason=reason)
+def _work(status: IndexStatus, *fragments: int, reason: str = "") -> IndexWork:
+    return IndexWork(declared=DECLARED, status=status, fragment_ids=fragments, reason=reason)
 
 
 def _built(*fragments: int) -> IndexWork:
@@ -52,7 +52,7 @@ def _built(*fragments: int) -> IndexWork:
 
 
 def _more(status: IndexStatus, *fragments: int) -> IndexWork:
-    return _work(status, *fragments, present="BTree")
+    return _work(status, *fragments)
 
 
 COMPLETE = _work(IndexStatus.COMPLETE)
@@ -103,17 +103,15 @@ def test_large_table_with_necessary_segments_is_not_rebuilt() -> None:
     ("kind", "updated", "status"),
     [
         (IndexKind.INVERTED, {4}, IndexStatus.REBUILT),
-        (IndexKind.VECTOR, {4}, IndexStatus.REBUILT),
+        (IndexKind.VECTOR, {4}, IndexStatus.EXTENDED),
         (IndexKind.INVERTED, {1}, IndexStatus.EXTENDED),
         (IndexKind.BTREE, {4}, IndexStatus.EXTENDED),
     ],
 )
-def test_text_and_vector_indexes_are_rebuilt_over_updated_rows(
-    kind: IndexKind, updated: set[int], status: IndexStatus
-) -> None:
+def test_text_indexes_are_rebuilt_over_updated_rows(kind: IndexKind, updated: set[int], status: IndexStatus) -> None:
     spec = IndexSpec("name", kind)
     covered = _present(0, 1, name=spec.name, column="name", kind=kind)
-    table = TableIndexes(ROWS, (DeclaredIndex(spec),), (covered,), frozenset(updated))
+    table = TableIndexes(ROWS, (DeclaredIndex(spec, 32),), (covered,), frozenset(updated))
     assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
 
 
@@ -146,7 +144,7 @@ def test_vectors_are_bounded_by_bytes() -> None:
     spec = IndexSpec("face", IndexKind.VECTOR)
     declared = DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30)
     work = IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=(0, 1, 4))
-    cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
+    cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_RQ", {}), ROWS, 1_000)
     assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
 
 

@@ -28,7 +28,6 @@ from omnigraph.storage.lance.compaction import (
 from omnigraph.storage.lance.dataset import Dataset, branch_location, create_dataset
 from omnigraph.storage.lance.fragments import describe_fragments, has_same_data, read_live_offsets
 from omnigraph.storage.lance.indexes import (
-    PQ_ROWS_MIN,
     Degraded,
     Indexed,
     IndexPlan,
@@ -82,8 +81,8 @@ def append(dataset: Dataset, first: int, count: int = ROWS) -> Dataset:
     return commit_staged(dataset, stage_append(dataset, things(first, count)))
 
 
-def plan(dataset: Dataset, spec: IndexSpec, pq_rows_min: int = PQ_ROWS_MIN) -> IndexPlan:
-    planned = plan_index(dataset, spec, pq_rows_min=pq_rows_min)
+def plan(dataset: Dataset, spec: IndexSpec) -> IndexPlan:
+    planned = plan_index(dataset, spec)
     assert isinstance(planned, IndexPlan)
     return planned
 
@@ -112,7 +111,7 @@ def row_ids(dataset: Dataset) -> dict[str, int]:
     return {str(row["id"]): int(row["_rowid"]) for row in rows}
 
 
-def indexed(location: Location, *, on_branch: bool, pq_rows_min: int = PQ_ROWS_MIN) -> Dataset:
+def indexed(location: Location, *, on_branch: bool) -> Dataset:
     """Create five fragments.
 
     The first three are indexed; on a fork, the last two are its own. Some rows are deleted.
@@ -120,7 +119,7 @@ def indexed(location: Location, *, on_branch: bool, pq_rows_min: int = PQ_ROWS_M
     dataset = create_dataset(location, things(0, ROWS))
     dataset = append(append(dataset, ROWS), 2 * ROWS)
     for spec in SPECS:
-        segment = build_index_segment(dataset, plan(dataset, spec, pq_rows_min), (0, 1, 2))
+        segment = build_index_segment(dataset, plan(dataset, spec), (0, 1, 2))
         dataset = commit_index_segments(dataset, spec, [segment])
     if on_branch:
         dataset = commit_branch(dataset, "g-1")
@@ -128,13 +127,13 @@ def indexed(location: Location, *, on_branch: bool, pq_rows_min: int = PQ_ROWS_M
     return delete(dataset, "number IN (7, 1050, 1051)")
 
 
-def built_in_clone(clone: Dataset, dataset: Dataset, pq_rows_min: int) -> Built:
+def built_in_clone(clone: Dataset, dataset: Dataset) -> Built:
     """Build segments over every fragment that no segment covers in the clone, and move them to the dataset."""
     built = []
     present = {index.name: index.fragment_ids for index in read_indexes(clone)}
     for spec in SPECS:
         uncovered = sorted(describe_fragments(clone).keys() - present.get(spec.name, frozenset()))
-        segment = build_index_segment(clone, plan(clone, spec, pq_rows_min), uncovered)
+        segment = build_index_segment(clone, plan(clone, spec), uncovered)
         directory = branch_location(dataset.location, dataset.branch)
         built.append((spec, adopt_segment(pickle.loads(pickle.dumps(segment)), clone.location, directory)))
     return built
@@ -147,21 +146,21 @@ def committed(dataset: Dataset, built: Built) -> Dataset:
 
 
 def test_indexes_are_built_before_the_rewrite_is_committed(local_location: Location) -> None:
-    rewrite_two_groups(local_location, PQ_ROWS_MIN, on_branch=False)
+    rewrite_two_groups(local_location, on_branch=False)
 
 
 @pytest.mark.soak
 def test_indexes_are_built_before_the_rewrite_on_s3(s3_location: Location) -> None:
-    rewrite_two_groups(s3_location, PQ_ROWS_MIN, on_branch=True)
+    rewrite_two_groups(s3_location, on_branch=True)
 
 
-def test_indexes_with_a_trained_model_are_built_before_the_rewrite(local_location: Location) -> None:
-    rewrite_two_groups(local_location, 500, on_branch=True)
+def test_indexes_are_built_before_the_rewrite_on_a_branch(local_location: Location) -> None:
+    rewrite_two_groups(local_location, on_branch=True)
 
 
-def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch: bool) -> None:
+def rewrite_two_groups(store_location: Location, *, on_branch: bool) -> None:
     """Rewrite fragments 0, 1 and 3, 4; fragment 2 is kept, with the segment that covered 0, 1 and 2."""
-    dataset = indexed(store_location.child("table"), on_branch=on_branch, pq_rows_min=pq_rows_min)
+    dataset = indexed(store_location.child("table"), on_branch=on_branch)
     before = row_ids(dataset)
     groups = [
         pickle.loads(pickle.dumps(rewrite_fragments(dataset, ids, 10_000))).numbered(GAP + ids[0])
@@ -171,7 +170,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     clone = clone_rewritten(dataset, store_location.child("scratch/clone"), groups)
     assert set(describe_fragments(clone)) == {2, GAP, GAP + 3}
     answers_are_right(clone)
-    built = built_in_clone(clone, dataset, pq_rows_min)
+    built = built_in_clone(clone, dataset)
     assert dataset.newest_version() == dataset.version, "no head moved"
     moved = append(dataset, 5 * ROWS)
     moved = commit_staged(moved, stage_rewrite(moved, groups).with_properties({"omnigraph:op": "x"}))
@@ -206,7 +205,7 @@ def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(durable_lo
     split = {part.uuid for index in read_indexes(dataset) if index.kind is not IndexKind.BTREE for part in index.parts}
     assert len(split) == 2
     clone = clone_rewritten(dataset, durable_location.child("clone"), [group], split)
-    built = built_in_clone(clone, dataset, PQ_ROWS_MIN)
+    built = built_in_clone(clone, dataset)
     dropped = commit_staged(dataset, stage_segment_drop(dataset, split).with_properties({"omnigraph:op": "x"}))
     assert [index.name for index in read_indexes(dropped)] == [NUMBER.name]
     moved = committed(commit_staged(dropped, stage_rewrite(dropped, [group])), built)

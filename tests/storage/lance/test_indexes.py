@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +9,10 @@ import pytest
 
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import commit_branch, commit_staged
-from omnigraph.storage.lance.dataset import Dataset, create_dataset
+from omnigraph.storage.lance.dataset import Dataset, create_dataset, open_dataset
 from omnigraph.storage.lance.indexes import (
+    NOT_NEEDED,
+    NOT_POSSIBLE,
     Degraded,
     Indexed,
     IndexPlan,
@@ -20,6 +23,7 @@ from omnigraph.storage.lance.indexes import (
     plan_index,
     read_coverage,
     read_indexes,
+    why_no_vector_index,
 )
 from omnigraph.storage.lance.stage import stage_upsert
 from omnigraph.storage.location import Location
@@ -114,19 +118,45 @@ def test_uncovered_fragments_are_added(local_location: Location, spec: IndexSpec
     assert read_coverage(dataset, [spec]) == {spec: Indexed()}
 
 
-def test_a_large_table_gets_a_trained_vector_index(local_location: Location) -> None:
-    """The model is trained once on the driver, so that a fragment with too few vectors for training can be built."""
+def test_vector_segments_are_trained_by_themselves(local_location: Location) -> None:
+    """Each segment has its own centroids and rotation, also one with few vectors and one without any."""
     dataset = _make(local_location, 600, 3)
-    plan = plan_index(dataset, VECTOR, pq_rows_min=500)
+    dataset = commit_staged(dataset, stage_append(dataset, _documents("n", 4, vectors=False)))
+    plan = plan_index(dataset, VECTOR)
     assert isinstance(plan, IndexPlan)
-    assert plan.lance_type == "IVF_PQ"
     segments = [build_index_segment(dataset, plan, [part]) for part in plan.fragment_ids]
     indexed = commit_index_segments(dataset, VECTOR, segments)
-    assert read_indexes(indexed)[0].lance_type == "IVF_PQ"
-    assert _nearest(indexed, 5) == 5
-    smaller = plan_index(dataset, VECTOR)
-    assert isinstance(smaller, IndexPlan)
-    assert smaller.lance_type == "IVF_FLAT"
+    (index,) = read_indexes(indexed)
+    assert (index.lance_type, index.segments, index.is_current) == ("IVF_RQ", 3, True)
+    assert _nearest(indexed, 700) == 603
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "reason"),
+    [(10, 64, NOT_NEEDED), (2**20, 64, NOT_NEEDED), (2**20 + 1, 64, ""), (2**30, 24, NOT_POSSIBLE)],
+)
+def test_a_vector_index_is_built_where_it_helps(rows: int, row_bytes: int, reason: str) -> None:
+    assert why_no_vector_index(rows, row_bytes) == reason
+
+
+@pytest.mark.parametrize(
+    ("column", "lance_type", "settings"),
+    [
+        ("vector", "IVF_FLAT", {"metric": "cosine", "num_partitions": 1}),
+        ("vector", "IVF_RQ", {"metric": "l2", "num_partitions": 1, "num_bits": 4}),
+        ("vector", "IVF_RQ", {"metric": "cosine", "num_partitions": 1, "num_bits": 2}),
+        ("text", "INVERTED", {"stem": False, "remove_stop_words": False, "with_position": True}),
+    ],
+)
+def test_other_parameters_are_recognized(
+    local_location: Location, column: str, lance_type: str, settings: dict[str, Any]
+) -> None:
+    """As earlier builds had them: folding, a length limit of 40, flat and other vector indexes."""
+    native: Any = _make(local_location, 40).native
+    create = native.create_scalar_index if lance_type == "INVERTED" else native.create_index
+    create(column, lance_type, **settings)
+    (index,) = read_indexes(open_dataset(local_location))
+    assert not index.is_current
 
 
 def test_unbuildable_index_has_a_reason(local_location: Location) -> None:

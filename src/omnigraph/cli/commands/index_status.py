@@ -19,7 +19,7 @@ TITLES: Final = {
     "pending_rows": "pending vectors",
     "reason": "reason",
 }
-FIELDS: Final = (*TITLES, "declared", "coverage", "rows")
+FIELDS: Final = (*TITLES, "declared", "coverage", "rows", "lance_type", "segments", "used_by_queries")
 
 
 @command(
@@ -34,8 +34,9 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
     correct in any state. complete: every row is covered. behind: some rows are not covered. missing: the index was
     never built. `optimize` builds missing indexes and extends those that are behind. empty: the table has no rows.
     pending vectors: the rows that `embed` fills.
-    none: no declared index serves `=` and range filters on this column, so they read every row. --json also has the
-    coverage: Indexed, or Degraded for every state but complete.
+    none: no declared index serves `=` and range filters on this column, so they read every row, or the column is a
+    vector for which no index is needed or possible. --json also has the coverage (Indexed, or Degraded for every state
+    but complete), the Lance type, the segments, and whether queries use the index.
     """
     client = target.connect().client
 

@@ -12,7 +12,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import SparkMaster, StateArguments
 from omnigraph.cli.output import Cell, RowsFormat, write_json_text
-from omnigraph.cli.query_options import LimitArguments, MaxHops, QueryArguments
+from omnigraph.cli.query_options import Exact, LimitArguments, MaxHops, QueryArguments
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import ServerScope
 from omnigraph.engine.options import QueryEngine
@@ -25,7 +25,7 @@ EngineOption = Annotated[
     QueryEngine,
     typer.Option(
         "--engine",
-        help="The engine of the query; spark is for graphs larger than one machine, and does not support search.",
+        help="The engine of the query; spark is for graphs larger than one machine; it searches without indexes.",
     ),
 ]
 
@@ -44,6 +44,7 @@ def query(
     limits: LimitArguments,
     *,
     max_hops: MaxHops = None,
+    exact: Exact = False,
     engine: EngineOption = QueryEngine.PROCESS,
     spark_master: SparkMaster = None,
     output: RowsOutput,
@@ -54,7 +55,7 @@ def query(
     """
     text, params = query.read()
     scope = query.target.scope()
-    allowed = limits.limits(max_hops)
+    allowed = limits.limits(max_hops, exact=exact)
     if spark_master is not None and engine is not QueryEngine.SPARK:
         raise UsageError(
             "`--spark-master` requires `--engine spark`",

@@ -223,17 +223,18 @@ def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> 
     coded = DictionaryColumn.of(column)
     words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
     if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
-        return _match_texts(coded, mode, words, edits)
+        return match_texts(coded, mode, words, edits)
     # An index of all values needs many times their size in memory, so they are indexed in chunks.
     step = max(1, limits.ENGINE_FRAME_BYTES * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()
-        parts.append(_match_texts(DictionaryColumn.of(texts), mode, words, edits))
+        parts.append(match_texts(DictionaryColumn.of(texts), mode, words, edits))
     return pa.concat_arrays(parts)
 
 
-def _match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: int) -> Array:
+def match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: int) -> Array:
+    """Return whether each text matches a predicate; null where the text is null."""
     index = coded.dictionary.text_index()
     matches = index.matching_mask(mode, words, edits)
     codes = coded.codes

@@ -7,7 +7,7 @@ be among the first are held; if the first sort key is a number, it alone drops r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +27,13 @@ from omnigraph.engine.columns.expressions import (
 )
 from omnigraph.engine.columns.frame import Frame, concat_frames
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
+from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import required_names
+from omnigraph.engine.operators.search import search_index
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
+from omnigraph.query.plan.ranked import find_ranked
 
 
 def filter_rows(operator: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -46,11 +49,21 @@ def sort_rows(
     operator: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
     """Return the sorted rows in one frame; with `top` only the first ones."""
+    below = _sorted_columns(operator, needed)
+    return _sort_frames(operator, context.with_limit(False).run_operator(operator.input, below), context.budget, top)
+
+
+def _sorted_columns(operator: op.Order, needed: RequiredColumns) -> RequiredColumns:
     reads = {name for key in operator.keys for name in required_names(key.expression)}
-    below = needed | reads | {*operator.ties}
+    return needed | reads | {*operator.ties}
+
+
+def _sort_frames(
+    operator: op.Order, inputs: Iterable[Frame], budget: Budget, top: int | None = None
+) -> Iterator[Frame]:
     frames: list[Frame] = []
     size = rows = 0
-    for weighted in context.with_limit(False).run_operator(operator.input, below):
+    for weighted in inputs:
         frame = weighted
         if top is not None and frame.weights is not None:
             frame = replace(frame, weights=np.minimum(frame.weights, top))
@@ -60,17 +73,17 @@ def sort_rows(
         frames.append(frame)
         rows += frame.length
         size += frame.nbytes
-        context.budget.reserve(frame.nbytes)
+        budget.reserve(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
             collected = concat_frames(frames)
             candidates = collected.take(_first(operator, collected, top)).compact()
-            context.budget.release(size)
+            budget.release(size)
             frames, rows, size = [candidates], candidates.length, candidates.nbytes
-            context.budget.reserve(size)
+            budget.reserve(size)
     if frames:
         collected = concat_frames(frames)
         yield collected.take(_first(operator, collected, collected.length if top is None else top))
-        context.budget.release(size)
+        budget.release(size)
 
 
 def limit_rows(operator: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -80,7 +93,7 @@ def limit_rows(operator: op.LimitRows, needed: RequiredColumns, context: Executi
     if left == 0:
         return
     if isinstance(operator.input, op.Order):
-        frames = sort_rows(operator.input, needed, context, top=skip + left)
+        frames = _best_rows(operator, operator.input, needed, context, skip + left)
     else:
         frames = context.with_limit(True).run_operator(operator.input, needed)
     for weighted in frames:
@@ -94,6 +107,18 @@ def limit_rows(operator: op.LimitRows, needed: RequiredColumns, context: Executi
         yield frame
         if left == 0:
             return
+
+
+def _best_rows(
+    limit: op.LimitRows, order: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int
+) -> Iterator[Frame]:
+    """Return the first rows of an order; a ranked search can find them through an index."""
+    ranked = find_ranked(limit)
+    if ranked is not None:
+        rows = search_index(ranked, top, _sorted_columns(order, needed), context)
+        if rows is not None:
+            return _sort_frames(order, (rows,), context.budget, top)
+    return sort_rows(order, needed, context, top=top)
 
 
 def project_rows(operator: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:

@@ -25,10 +25,12 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter, columns_of, walk
 from omnigraph.query.plan.types import Entity, ValueType
+from omnigraph.query.rules.search_choice import PredicateRequest, SearchChoice, SearchPath, choose_predicate
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
-from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
+from omnigraph.schema.property_types import EnumType, IndexKind, Scalar, ScalarType
 from omnigraph.storage.lance.dataset import column_text, text_literal
+from omnigraph.storage.lance.search import WordsQuery
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -38,6 +40,11 @@ def scan_rows(operator: op.Scan, needed: RequiredColumns, context: ExecutionCont
     """Return the rows of a table that pass the filter."""
     reader = context.reader(operator.entity.table)
     names = output_columns(operator.entity, operator.columns, needed)
+    predicate, choice = choose_text_predicate(operator, context)
+    if predicate is not None and choice.path is SearchPath.INDEX:
+        context.record_mode(operator, predicate_mode(choice), choice.reason)
+        yield from _search_rows(operator, predicate, names, context)
+        return
     cached = reader.cached_columns(
         columns_to_read(names, operator.filter), whole=not operator.filter.pushed and not context.is_limited
     )
@@ -51,6 +58,51 @@ def scan_rows(operator: op.Scan, needed: RequiredColumns, context: ExecutionCont
     for start in range(0, len(codes), context.options.frame_rows):
         part = codes[start : start + context.options.frame_rows]
         yield Frame(len(part), entity_columns(operator.entity, part, cached, names))
+
+
+def choose_text_predicate(operator: op.Scan, context: ExecutionContext) -> tuple[ex.TextMatch | None, SearchChoice]:
+    """Return the text predicate that an index can serve, and its path; the first one if no index can."""
+    reader = context.reader(operator.entity.table)
+    choices = []
+    for conjunct in operator.filter.residual:
+        if isinstance(conjunct, ex.TextMatch):
+            request = PredicateRequest(
+                index=reader.facts().index(conjunct.column.column, IndexKind.INVERTED),
+                is_fuzzy=conjunct.mode is ex.TextMode.FUZZY,
+                has_words=reader.has_words(conjunct.column.column),
+                forced=context.options.search,
+            )
+            choices.append((conjunct, choose_predicate(request)))
+    served = [(conjunct, choice) for conjunct, choice in choices if choice.path is SearchPath.INDEX]
+    return next(iter(served or choices), (None, SearchChoice(SearchPath.EXACT, "")))
+
+
+def predicate_mode(choice: SearchChoice) -> str:
+    """Return the path of a text predicate as `explain` shows it."""
+    return "by text index" if choice.path is SearchPath.INDEX else "exactly"
+
+
+def _search_rows(
+    operator: op.Scan, predicate: ex.TextMatch, names: tuple[str, ...], context: ExecutionContext
+) -> Iterator[Frame]:
+    """Read the rows that match a text predicate through its index, and evaluate the other conditions on them."""
+    assert isinstance(predicate.query, ex.Literal), "the plan is bound"
+    entity = operator.entity
+    where, rest = storage_filter(operator.filter.pushed)
+    residual = (*rest, *(part for part in operator.filter.residual if part is not predicate))
+    query = WordsQuery(
+        column=predicate.column.column,
+        text=str(predicate.query.value),
+        is_phrase=predicate.mode is ex.TextMode.MATCH_TEXT,
+        edits=predicate.edits if predicate.mode is ex.TextMode.FUZZY else 0,
+    )
+    columns = columns_to_read(names, ScanFilter((), residual))
+    for batch in context.reader(entity.table).search(columns, query, where):
+        frame = frame_from_batch(entity, batch)
+        if residual:
+            frame = frame.filter(condition_mask(residual, frame))
+        if frame.length:
+            yield frame.select(f"{entity.name}.{name}" for name in names)
 
 
 def lookup_rows(operator: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:

@@ -2,30 +2,51 @@
 
 In: frames after all filters. Out: the same frames with a column per score, one after another, so that a ranked search
 holds only its best rows. BM25 needs statistics of the whole table: from the cached words in a column, or else from one
-pass over the column, cached for the version. `rrf` reads its rows twice: the first pass ranks them. `nearest` is exact.
+pass over the column, cached for the version. `rrf` reads its rows twice: the first pass ranks them. A ranked search of
+one table can read only its best rows, through an index (`search_index`): the path is chosen by `search_choice`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.arrow.columns import array_with_nulls
 from omnigraph.arrow.words import count_words
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import ValueDictionary
-from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
+from omnigraph.engine.columns.expressions import condition_mask
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames
 from omnigraph.engine.columns.scores import Scores, TextStatistics, WordQuery, bm25_of_counts, bm25_of_texts, distances
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.rank import BestEntities, fuse_ranks
+from omnigraph.engine.operators.scan import frame_from_batch, output_columns, storage_filter
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of
+from omnigraph.query.plan.ranked import RankedSearch
+from omnigraph.query.plan.types import Entity
 from omnigraph.query.plan.walk import entities_of
+from omnigraph.query.rules.search_choice import (
+    RankedRequest,
+    SearchChoice,
+    SearchPath,
+    candidate_count,
+    choose_ranked,
+    probe_count,
+)
+from omnigraph.schema.property_types import IndexKind, VectorType
+from omnigraph.storage.lance.indexes import partition_count
+from omnigraph.storage.lance.search import SCORE, VectorQuery, WordsQuery
+
+_FLOAT_BYTES: Final = 4
+_EQUAL_SCORES: Final = 64
 
 Scorer = Callable[[Frame], Scores]
 
@@ -127,3 +148,120 @@ def has_cached_words(dictionary: ValueDictionary, budget: Budget) -> bool:
     size = int(dictionary.array.nbytes)
     is_small = size <= limits.ENGINE_WORDS_BYTES_MAX and budget.has_bytes(limits.ENGINE_WORDS_FACTOR * size)
     return is_small and not dictionary.is_own
+
+
+def search_index(ranked: RankedSearch, count: int, needed: RequiredColumns, context: ExecutionContext) -> Frame | None:
+    """Return the best rows of a ranked search through an index, with all scores; None if it must run exactly."""
+    plan = plan_ranked(ranked, count, context)
+    choice, rows = plan.choice, None
+    if plan.indexed is not None:
+        rows = _read_best(ranked, plan.indexed, needed, context)
+        if isinstance(plan.indexed.query, VectorQuery) and rows.length < count:
+            choice, rows = SearchChoice(SearchPath.EXACT, "too few candidates"), None
+    context.record_mode(ranked.search, search_mode(ranked.score.expression, choice), choice.reason)
+    return rows
+
+
+def search_mode(score: ex.Score, choice: SearchChoice) -> str:
+    """Return the path of a ranked search as `explain` shows it."""
+    if choice.path is SearchPath.EXACT:
+        return "exactly"
+    return "by vector index" if isinstance(score, ex.Nearest) else "by text index"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSearch:
+    """A search through an index: the scan that it replaces, the query, and the filter that storage applies first."""
+
+    scan: op.Scan
+    query: VectorQuery | WordsQuery
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPlan:
+    """The path of a ranked search; `indexed` is None on the exact path."""
+
+    choice: SearchChoice
+    indexed: IndexedSearch | None = None
+
+
+def plan_ranked(
+    ranked: RankedSearch, count: int, context: ExecutionContext, estimated_rows: int | None = None
+) -> RankedPlan:
+    """Choose the path of a ranked search; count the rows that match its filter, unless there is an estimate."""
+    score, scan = ranked.score.expression, ranked.search.input
+    if isinstance(score, ex.Rrf):
+        return RankedPlan(SearchChoice(SearchPath.EXACT, "fused ranks"))
+    if not isinstance(scan, op.Scan):
+        return RankedPlan(SearchChoice(SearchPath.EXACT, "after a traversal"))
+    reader, column = context.reader(scan.entity.table), score.column
+    # An index contains no nulls, and to test for them means to read the column.
+    pushed = tuple(part for part in scan.filter.pushed if part != ex.IsNull(column, negated=True))
+    where, rest = storage_filter(pushed)
+    is_filter_sql = not scan.filter.residual and (not rest or estimated_rows is not None)
+    value = score.query.value if isinstance(score.query, ex.Literal) else None
+    kind = IndexKind.VECTOR if isinstance(score, ex.Nearest) else IndexKind.INVERTED
+    request = RankedRequest(
+        kind=kind,
+        index=reader.facts().index(column.column, kind),
+        matching_bytes=0,
+        count=count,
+        is_filter_sql=is_filter_sql,
+        is_exact=score.exact,
+        forced=context.options.search,
+    )
+    if isinstance(score, ex.Bm25):
+        choice = choose_ranked(replace(request, matching_bytes=reader.text_bytes(column.column)))
+        # More than requested, because equal scores are ordered by id.
+        words = WordsQuery(column=column.column, text=str(value), count=count + _EQUAL_SCORES)
+        return _ranked_plan(choice, IndexedSearch(scan, words, where))
+    assert isinstance(column.type, VectorType)
+    row_bytes = column.type.size * _FLOAT_BYTES
+    vector = tuple(float(str(item)) for item in value) if isinstance(value, tuple) else ()
+    request = replace(request, vector_size=column.type.size, is_zero=bool(vector) and not any(vector))
+    matching = reader.row_count
+    choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes))
+    if choice.path is SearchPath.INDEX and scan.filter.pushed:
+        # Only an index on the table makes it worth to count the rows of the filter.
+        matching = reader.count_matching(where) if estimated_rows is None else estimated_rows
+        choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes))
+    query = VectorQuery(
+        column=column.column,
+        vector=vector,
+        count=count,
+        candidates=candidate_count(count),
+        probes=probe_count(partition_count(reader.row_count), reader.row_count, matching),
+    )
+    return _ranked_plan(choice, IndexedSearch(scan, query, where))
+
+
+def _ranked_plan(choice: SearchChoice, indexed: IndexedSearch) -> RankedPlan:
+    return RankedPlan(choice, indexed if choice.path is SearchPath.INDEX else None)
+
+
+def _read_best(
+    ranked: RankedSearch, indexed: IndexedSearch, needed: RequiredColumns, context: ExecutionContext
+) -> Frame:
+    """Read the best rows from the index and add all scores."""
+    search, scan, entity = ranked.search, indexed.scan, indexed.scan.entity
+    reads = {ref.name for part in search.scores for ref in columns_of(part.expression)}
+    names = output_columns(entity, scan.columns, needed | reads)
+    reader = context.reader(entity.table)
+    batches = context.budget.collect(reader.search(names, indexed.query, indexed.where))
+    rows = concat_frames([frame_from_batch(entity, batch) for batch in batches] or [_no_rows(reader, entity, names)])
+    columns: dict[str, Column] = {}
+    for part in search.scores:
+        if part == ranked.score and isinstance(indexed.query, WordsQuery):
+            columns[part.name] = rows.array(f"{entity.name}.{SCORE}").cast(pa.float64())
+        else:
+            scores = make_scorer(part.expression, search, context)(rows)
+            columns[part.name] = array_with_nulls(scores, np.isnan(scores))
+    rows = rows.with_columns(columns)
+    return rows.filter(condition_mask(ranked.conditions, rows)) if ranked.conditions else rows
+
+
+def _no_rows(reader: TableReader, entity: Entity, names: Sequence[str]) -> Frame:
+    schema = reader.dataset().schema
+    columns: dict[str, Column] = {f"{entity.name}.{name}": pa.array([], schema.field(name).type) for name in names}
+    return Frame(0, columns | {f"{entity.name}.{SCORE}": pa.array([], pa.float32())})

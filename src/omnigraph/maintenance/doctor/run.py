@@ -50,7 +50,7 @@ from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.file_check import FileKind
 from omnigraph.storage.lance.fragments import count_deleted_rows
-from omnigraph.storage.lance.indexes import NO_VECTORS
+from omnigraph.storage.lance.indexes import NO_VECTORS, PARAMETERS_DIFFER
 from omnigraph.storage.lance.read import read_all_ids
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
@@ -300,6 +300,8 @@ class _GraphInspection:
                 uncovered = format_count(max(row.uncovered_rows for row in rows), "row")
                 is_missing = state is IndexState.MISSING
                 text = f"indexes not built: {columns}" if is_missing else f"indexes behind by {uncovered}: {columns}"
+                if any(row.reason == PARAMETERS_DIFFER for row in rows):
+                    text += " (built by an earlier release or another tool)"
                 yield Finding(Check.INDEXES, Health.NOTICE, text, where=alias, branch=name, fix=optimize_branch(name))
             yield from self._pending_vectors(snapshot, coverages)
 

@@ -2,8 +2,9 @@
 
 In: per table its fragments, its indexes and the declared ones. Out: one `IndexWork` per declared index, with the
 fragments to index or the reason why there are none, and the work cut into segments of bounded rows. A missing index is
-built, one that does not cover all fragments is extended, and one with too many segments is rebuilt, since every query
-reads all segments. Small tables get their indexes too: a declared index is built as soon as the table has a row.
+built, one that does not cover all fragments is extended, and one with too many segments or other parameters is rebuilt,
+since every query reads all segments. Small tables get their indexes too: a declared index is built as soon as the table
+has a row, but a vector index only above the size up to which queries read all vectors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from enum import StrEnum
 from omnigraph.base import limits
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.fragments import Fragment, group_fragments
-from omnigraph.storage.lance.indexes import NO_ROWS, IndexDescription, Indexed, IndexPlan, IndexSpec, coverage_of
+from omnigraph.storage.lance.indexes import (
+    NO_ROWS,
+    IndexDescription,
+    Indexed,
+    IndexPlan,
+    IndexSpec,
+    coverage_of,
+    why_no_vector_index,
+)
 
 
 class IndexStatus(StrEnum):
@@ -57,13 +66,12 @@ class TableIndexes:
 class IndexWork:
     """The work for one declared index. `fragment_ids` are the fragments to index; empty: there is nothing to build.
 
-    `reason`: why the index cannot be built. `present` is the Lance type of the existing index, if there is one.
+    `reason`: why the index cannot be built or is not needed.
     """
 
     declared: DeclaredIndex
     status: IndexStatus
     fragment_ids: tuple[int, ...] = ()
-    present: str | None = None
     reason: str = ""
 
     @property
@@ -137,22 +145,27 @@ def still_fits(
 
 def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork:
     spec = declared.spec
-    if isinstance(coverage_of(spec, table.present, table.rows), Indexed):
-        return IndexWork(declared=declared, status=IndexStatus.COMPLETE)
-    if not table.rows:
-        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=NO_ROWS)
     named = next((index for index in table.present if index.name == spec.name), None)
+    is_current = named is None or named.is_current
+    if not table.rows:
+        complete = isinstance(coverage_of(spec, table.present, table.rows), Indexed)
+        status = IndexStatus.COMPLETE if complete else IndexStatus.SKIPPED
+        return IndexWork(declared=declared, status=status, reason="" if complete else NO_ROWS)
+    if spec.kind is IndexKind.VECTOR and (why := why_no_vector_index(sum(table.rows.values()), declared.row_bytes)):
+        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=why)
+    if is_current and isinstance(coverage_of(spec, table.present, table.rows), Indexed):
+        return IndexWork(declared=declared, status=IndexStatus.COMPLETE)
     if named is None:
         return IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=tuple(sorted(table.rows)))
     if (named.column, named.kind) != (spec.column, spec.kind):
         reason = f"the index name '{named.name}' is used by the column '{named.column}'"
         return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=reason)
     uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
-    work = IndexWork(declared=declared, status=IndexStatus.EXTENDED, fragment_ids=uncovered, present=named.lance_type)
-    # Indexes of text and vectors identify rows by row id. An updated row keeps its id, so an extended index would also
-    # return its old value.
-    has_old_values = spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(uncovered)
-    if has_old_values or _is_scattered(work, named, table, rows_per_task):
+    work = IndexWork(declared=declared, status=IndexStatus.EXTENDED, fragment_ids=uncovered)
+    # A text index identifies rows by row id. An updated row keeps its id, so an extended index would also return its
+    # old words. Vectors are read again, so an extended vector index is correct.
+    has_old_values = spec.kind is IndexKind.INVERTED and not table.updated.isdisjoint(uncovered)
+    if not is_current or has_old_values or _is_scattered(work, named, table, rows_per_task):
         return rebuild(work, table.rows)
     return work
 

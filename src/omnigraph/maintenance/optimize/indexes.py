@@ -1,4 +1,4 @@
-"""Builds index segments: tasks on workers train and write them, the driver collects them per index.
+"""Builds index segments: tasks on workers write them, the driver collects them per index.
 
 In: one `IndexBuild` per index to build. Out: the same, each with segments that are not committed yet, or with its
 failure: the reason why Lance cannot build the index, or the error of a task. Writes index files that no version
@@ -8,28 +8,18 @@ references, so a crash leaves unreferenced files and a repeated task is harmless
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.maintenance.optimize.index_plan import IndexWork, SegmentPlan, cut_segments, group_segments, rebuild
+from omnigraph.maintenance.optimize.index_plan import IndexWork, SegmentPlan, cut_segments, group_segments
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.tables import TableView
 from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, isolated
 from omnigraph.pipeline.runner import RunTasks, TaskSize, task
-from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import adopt_segment
 from omnigraph.storage.lance.dataset import DatasetVersion, branch_location
 from omnigraph.storage.lance.fragments import Fragment
 from omnigraph.storage.lance.indexes import IndexPlan, IndexSegment, Unbuildable, build_index_segment, plan_index
-
-
-@dataclass(frozen=True, slots=True)
-class TrainTask:
-    """A vector index to train."""
-
-    table: DatasetVersion
-    work: IndexWork
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +40,13 @@ class BuiltSegments:
     rows: int
 
 
-def _task_bytes(task: TrainTask | BuildTask) -> int:
+def _task_bytes(task: BuildTask) -> int:
     return task.size_bytes
 
 
 def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
     """Return what a finished build adds to the progress."""
     return TaskSize(rows=built.result.rows if isinstance(built.result, BuiltSegments) else 0)
-
-
-@task("train indexes", input_bytes=_task_bytes)
-@isolated
-def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
-    """Return how to build the index. Its segments have one Lance type; if that changes, all are built again."""
-    dataset = task.table.open()
-    plan = plan_index(dataset, task.work.spec, task.work.fragment_ids)
-    if isinstance(plan, Unbuildable) or task.work.present in (None, plan.lance_type):
-        return plan
-    return replace(plan, fragment_ids=tuple(sorted(dataset.fragment_rows())))
 
 
 @task("build indexes", built_size, input_bytes=_task_bytes)
@@ -125,7 +104,7 @@ class IndexBuild:
 
 def build_indexes(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_task: int) -> None:
     """Build the segments of each index, or note its failure. Small segments of one table share a task."""
-    _plan_segments(builds, run_tasks, rows_per_task)
+    _plan_segments(builds, rows_per_task)
     by_table: dict[str, list[IndexBuild]] = {}
     for build in builds:
         by_table.setdefault(build.view.alias, []).append(build)
@@ -152,25 +131,11 @@ def build_indexes(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_ta
             raise InvariantError(message, code="segments_missing")
 
 
-def _plan_segments(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_task: int) -> None:
-    """Plan the segments of each index. Vector indexes are trained on workers."""
-    trained = [build for build in builds if build.work.spec.kind is IndexKind.VECTOR]
-    tasks = [
-        TrainTask(DatasetVersion.of(build.view.dataset), build.work, build.view.size_of(build.work.fragment_ids))
-        for build in trained
-    ]
-    outcomes = iter(run_tasks(train_index, tasks) if tasks else ())
+def _plan_segments(builds: Sequence[IndexBuild], rows_per_task: int) -> None:
+    """Plan the segments of each index."""
     for build in builds:
-        plan: IndexPlan | Unbuildable | FailedTask
-        if build.work.spec.kind is IndexKind.VECTOR:
-            outcome = next(outcomes)
-            build.seconds += outcome.seconds
-            plan = outcome.result
-        else:
-            plan = plan_index(build.view.dataset, build.work.spec, build.work.fragment_ids)
+        plan = plan_index(build.view.dataset, build.work.spec, build.work.fragment_ids)
         if isinstance(plan, IndexPlan):
-            if plan.fragment_ids != build.work.fragment_ids:
-                build.work = rebuild(build.work, build.view.rows)
             build.planned = cut_segments(build.work, plan, build.view.rows, rows_per_task)
         else:
             build.failure = plan

@@ -15,12 +15,16 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, assert_never
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StringType
 
+from omnigraph.arrow.columns import plain_array
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import date_overflow_error, overflow_error
+from omnigraph.engine.columns.expressions import match_texts
+from omnigraph.engine.columns.frame import DictionaryColumn
 from omnigraph.pipeline.datasource.types import spark_type
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan import expressions as ex
@@ -259,8 +263,28 @@ def _condition(expr: ex.Expr) -> Column:
             return F.startswith(expression_column(text), expression_column(part))
         case ex.Like(text, ex.Literal(str(pattern))):
             return F.like(expression_column(text), F.lit(canonical_pattern(pattern)), F.lit("\\"))
+        case ex.TextMatch():
+            return _text_match(expr)
         case _:
             raise InvariantError(f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant")
+
+
+def _text_match(predicate: ex.TextMatch) -> Column:
+    """Return whether each text matches a predicate, by the functions of the engine; null for null."""
+    assert isinstance(predicate.query, ex.Literal), "the plan is bound"
+    mode, query, edits = predicate.mode, str(predicate.query.value), predicate.edits
+
+    def evaluate(texts: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # PySpark reads these types
+        return match_texts(DictionaryColumn.of(plain_array(texts)), mode, query, edits)
+
+    return call_arrow(evaluate, "boolean", predicate.column.name)
+
+
+def call_arrow(function: Callable[..., Any], result_type: str, *names: str) -> Column:
+    """Return a column that executors compute with a function over Arrow arrays of the columns."""
+    functions: Any = F  # the type stubs lack `arrow_udf`
+    column: Column = functions.arrow_udf(function, result_type)(*map(plan_column, names))
+    return column
 
 
 def _typed(expr: ex.Expr) -> Typed:

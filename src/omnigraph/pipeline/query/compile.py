@@ -2,8 +2,8 @@
 
 In: an operator of a rewritten plan whose parameters are bound. Out: a DataFrame with one column for each output of the
 operator. Only a limit and the result columns follow an order, so the order is kept. Inner plans of `not` and
-`optional` get the distinct outer rows and are joined by their keys, where null equals null. Search is not supported.
-Nothing runs, except that a traversal of several hops checks after each hop whether there are new nodes.
+`optional` get the distinct outer rows and are joined by their keys, where null equals null. Nothing runs, except that a
+traversal of several hops checks after each hop whether there are new nodes, and that `bm25` counts and `rrf` ranks.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ from omnigraph.pipeline.query.columns import (
     within_i64,
 )
 from omnigraph.pipeline.query.scan import TableFrames
+from omnigraph.pipeline.query.search import score_rows
 from omnigraph.pipeline.query.traversal import expand_edges, expand_nodes, filter_reachable, reuse, scan_edges
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expression_walk import walk
 from omnigraph.query.plan.expressions import AggregateCall, Function, names
 from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import is_float
+from omnigraph.query.plan.walk import entities_of
 from omnigraph.query.syntax import ComparisonOperator
 
 _ROWS_MAX: Final = 2**31 - 1
@@ -83,10 +87,25 @@ class PlanFrames:
                 return self.frame(step.input).orderBy(*_order(step))
             case op.LimitRows(below, count, offset):
                 return _limit_rows(self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset))
-            case op.Search() | op.Project() | op.Pattern():
+            case op.Search():
+                return self._score_rows(step)
+            case op.Project() | op.Pattern():
                 raise InvariantError(f"unexpected operator on Spark: {type(step).__name__}", code="plan_invariant")
             case _:
                 assert_never(step)
+
+    def _score_rows(self, step: op.Search) -> DataFrame:
+        rows = self.frame(step.input)
+        parts = [part for column in step.scores for part in walk(column.expression)]
+        if any(isinstance(part, ex.Rrf) for part in parts):
+            rows = reuse(rows)
+        entities = {entity.name: entity for entity in entities_of(step.input)}
+        texts = {
+            part.column.name: self.tables.rows(entities[part.column.entity], (part.column.column,))
+            for part in parts
+            if isinstance(part, ex.Bm25)
+        }
+        return score_rows(rows, step, texts)
 
     def _look_up(self, step: op.Lookup) -> DataFrame:
         entity = step.entity

@@ -2,7 +2,7 @@
 
 In: a snapshot, a rewritten and bound plan, and the Spark settings. Out: the schema and the batches that the engine in
 the process would return. Spark runs scans, joins, groups, order and limits; the engine computes the expressions of
-`return` over the rows that come back as Arrow. Search is rejected. Nothing is written. Ctrl-C and the time limit of the
+`return` over the rows that come back as Arrow. Searches are exact. Nothing is written. Ctrl-C and the time limit of the
 query cancel the Spark jobs.
 """
 
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from omnigraph.base.errors import InvariantError, LimitExceededError, ResourceLimit, UsageError
-from omnigraph.base.hints import Argument, hint
+from omnigraph.base.errors import InvariantError, LimitExceededError, ResourceLimit
 from omnigraph.base.progress import Report, ignore_progress
+from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
+from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.rows import make_result_batch, result_schema
 from omnigraph.engine.options import EngineOptions
@@ -31,12 +32,11 @@ from omnigraph.pipeline.runner import TaskError
 from omnigraph.pipeline.spark.executors import prepare_executors
 from omnigraph.pipeline.spark.job import JobProgress, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
-from omnigraph.query.plan.expression_walk import reads_of, walk
-from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, TextMatch, names
-from omnigraph.query.plan.operators import Project, Relation, Search
+from omnigraph.query.plan.expression_walk import reads_of
+from omnigraph.query.plan.expressions import names
+from omnigraph.query.plan.operators import Project
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import ValueType
-from omnigraph.query.plan.walk import steps_of, with_expressions
 from omnigraph.schema.property_types import Scalar, ScalarType
 
 if TYPE_CHECKING:
@@ -50,47 +50,23 @@ _RESULT_SIZE: Final = "spark.driver.maxResultSize"
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """The Spark settings, the limits and the progress function of a query."""
+    """The Spark settings, the limits, the progress function and the embedding provider of a query."""
 
     settings: SparkSettings = field(default_factory=SparkSettings)
     limits: EngineOptions = DEFAULT_OPTIONS
     report: Report = ignore_progress
+    embed: EmbeddingProvider | None = None
 
 
 def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:
     """Return the stream of a bound plan; it starts to run when the first batch is read."""
-    _reject_search(plan)
-    root = plan.root
+    run = options or SparkRun()
+    root = embed_texts(plan, run.embed).root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with a projection", code="plan_invariant")
-    run = options or SparkRun()
     session = spark_session(run.settings)
     budget = Budget(run.limits)
     return Stream(result_schema(root), _batches(session, snapshot, root, budget, run.report), budget)
-
-
-def _reject_search(plan: ReadPlan) -> None:
-    """Raise if the plan searches: Spark cannot use the indexes of Lance."""
-    for step in steps_of(plan.root):
-        if isinstance(step, Search) or _searches(step):
-            raise UsageError(
-                f"query {plan.name} searches, which Spark does not support",
-                code="spark_search",
-                hint=hint(
-                    "Pass {}, or remove search, match_text, fuzzy, bm25, nearest and rrf.", Argument("runner", "local")
-                ),
-            )
-
-
-def _searches(step: Relation) -> bool:
-    expressions: list[Expr] = []
-
-    def collect(expr: Expr) -> Expr:
-        expressions.extend(walk(expr))
-        return expr
-
-    with_expressions(step, collect)
-    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in expressions)
 
 
 def _batches(

@@ -21,7 +21,7 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types
 from omnigraph.query.plan.expression_walk import walk
 from omnigraph.query.plan.functions import DURATIONS, FUNCTIONS
-from omnigraph.query.syntax import Call, Expression, ListLiteral
+from omnigraph.query.syntax import BoolLiteral, Call, Expression, ListLiteral
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
 from omnigraph.schema.values import InvalidValue
@@ -44,6 +44,8 @@ _DISTINCT: Final = frozenset({ex.Function.COUNT.value, ex.Function.COLLECT.value
 # With one string these are literals, which the parser recognizes.
 _TIMES: Final = {"date": '"2026-01-01"', "datetime": '"2026-01-01T00:00:00Z"'}
 _NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
+_SCORES: Final = frozenset({"bm25", "nearest", "rrf"})
+_EXACT: Final = "exact"
 _RRF_K: Final = 60
 _OTHER_NAMES: Final = {
     other: f"did you mean `{name}`?"
@@ -91,17 +93,44 @@ def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
         message = f"`{name}` is a score, which {env.position.value} cannot use"
         env.report(QueryCode.SCORE_PLACE, call.span, message, "Use scores in `return` and `order`.")
         return None
-    if name == "bm25":
-        column, query = _check_text_arguments(call, env, check)
-        return None if column is None or query is None else ex.Bm25(column, query)
-    return _check_nearest(call, env, check) if name == "nearest" else _check_rrf(call, env, check)
+    return _check_score(call, env, check)
+
+
+def _check_score(call: Call, env: Env, check: Check) -> ex.Score | None:
+    exact = _exact_argument(call, env)
+    match call.name.text:
+        case "bm25":
+            column, query = _check_text_arguments(call, env, check)
+            return None if column is None or query is None or exact is None else ex.Bm25(column, query, exact)
+        case "nearest":
+            nearest = _check_nearest(call, env, check)
+            return None if nearest is None or exact is None else replace(nearest, exact=exact)
+        case _:
+            fused = _check_rrf(call, env, check)
+            if fused is None or exact is None:
+                return None
+            first, second = (replace(score, exact=exact or score.exact) for score in (fused.first, fused.second))
+            return ex.Rrf(first, second, fused.k)
+
+
+def _exact_argument(call: Call, env: Env) -> bool | None:
+    """Return the argument `exact`, `true` or `false`; None after a problem."""
+    for argument in call.named:
+        if argument.name.text == _EXACT:
+            if isinstance(argument.value, BoolLiteral):
+                return argument.value.value
+            message = f"`exact` of `{call.name.text}` must be `true` or `false`"
+            env.report(QueryCode.ARGUMENT_TYPE, argument.value.span, message)
+            return None
+    return False
 
 
 def _has_valid_arguments(call: Call, env: Env) -> bool:
     """Return whether the number of arguments is right and every named argument exists; report it otherwise."""
     name = call.name.text
     low, high = _COUNTS[name]
-    unknown = [argument.name for argument in call.named if argument.name.text != _NAMED.get(name)]
+    allowed = {_NAMED.get(name), _EXACT if name in _SCORES else None}
+    unknown = [argument.name for argument in call.named if argument.name.text not in allowed]
     for wrong in unknown:
         message = f"`{name}` has no argument {quoted(wrong.text)}"
         env.report(QueryCode.ARGUMENT_COUNT, wrong.span, message)
@@ -112,7 +141,7 @@ def _has_valid_arguments(call: Call, env: Env) -> bool:
         if name != ex.Function.COUNT.value:
             env.report(QueryCode.ARGUMENT_COUNT, call.span, f"`{name}` does not accept `*`", "Only `count` does.")
         return name == ex.Function.COUNT.value
-    named_count = len(call.named) - len(unknown)
+    named_count = len(call.named) - len(unknown) - sum(argument.name.text == _EXACT for argument in call.named)
     argument_count = len(call.arguments) + (named_count if len(call.arguments) >= low else 0)
     if argument_count < low or (high is not None and argument_count > high):
         expected = f"at least {low}" if high is None else str(low) if low == high else f"{low} or {high}"
@@ -164,7 +193,7 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
     """Return the last argument, by position or by name: an integer literal within the bounds."""
     low = 0 if call.name.text == ex.TextMode.FUZZY.value else 1
-    argument: Expression | None = call.named[0].value if call.named else None
+    argument: Expression | None = next((item.value for item in call.named if item.name.text != _EXACT), None)
     if argument is None and len(call.arguments) > 2:
         argument = call.arguments[2]
     if argument is None:
@@ -256,7 +285,7 @@ def _embedded_column(column: ex.ColumnRef, env: Env) -> types.Column | None:
     return table_column if table_column is not None and table_column.embedded else None
 
 
-def _check_rrf(call: Call, env: Env, check: Check) -> ex.Score | None:
+def _check_rrf(call: Call, env: Env, check: Check) -> ex.Rrf | None:
     scores: list[ex.Nearest | ex.Bm25] = []
     for argument in call.arguments[:2]:
         score = check(argument, env, None)

@@ -53,9 +53,9 @@ def expression_text(expr: ex.Expr) -> str:  # noqa: PLR0912 - one case per node
             return f"{function.value}({'distinct ' if distinct else ''}{expression_text(argument)})"
         case ex.Nearest(column, query, embed):
             query_text = f"embed({expression_text(query)})" if embed else expression_text(query)
-            return f"nearest({column.name}, {query_text})"
+            return f"nearest({column.name}, {query_text}{_exact_text(expr.exact)})"
         case ex.Bm25(column, query):
-            return f"bm25({column.name}, {expression_text(query)})"
+            return f"bm25({column.name}, {expression_text(query)}{_exact_text(expr.exact)})"
         case ex.Rrf(first, second, k):
             return f"rrf({expression_text(first)}, {expression_text(second)}, k={k})"
         case ex.Compare(operator, left, right):
@@ -135,3 +135,7 @@ def _operand_text(expr: ex.Expr) -> str:
     calls = ex.AggregateCall | ex.TextMatch | ex.Score | ex.FunctionCall | ex.Coalesce | ex.Conditional
     is_plain = isinstance(expr, ex.Leaf | calls)
     return text if is_plain else f"({text})"
+
+
+def _exact_text(exact: bool) -> str:
+    return ", exact=true" if exact else ""

@@ -378,12 +378,16 @@ class TextMatch(_Condition, frozen=True):
 
 
 class Nearest(_Score, frozen=True):
-    """Cosine distance to a vector, or with `embed` to a string that a provider of `model` embeds."""
+    """Cosine distance to a vector, or with `embed` to a string that a provider of `model` embeds.
+
+    `exact` of a score: no index is used.
+    """
 
     column: ColumnRef
     query: Expr
     embed: bool = False
     model: str | None = None
+    exact: bool = False
 
     @property
     def nullable(self) -> bool:
@@ -395,6 +399,7 @@ class Bm25(_Score, frozen=True):
 
     column: ColumnRef
     query: Expr
+    exact: bool = False
 
 
 class Rrf(_Score, frozen=True):

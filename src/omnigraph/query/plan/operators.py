@@ -361,7 +361,6 @@ class Search(RowOperator, frozen=True):
     """The rows of the input with scores."""
 
     scores: tuple[ex.NamedExpression[ex.Score], ...]
-    index: tuple[IndexFact, ...] = ()
 
     def _check(self) -> None:
         require_columns(tuple(column.expression for column in self.scores), self.input.outputs)

@@ -36,6 +36,10 @@ class IndexFact(Struct, frozen=True):
     kind: IndexKind
     uncovered_fragments: int = 0
     uncovered_rows: int = 0
+    lance_type: str = ""
+    segments: int = 1
+    is_current: bool = True
+    """Whether a search can use it: it has the parameters with which this release builds it."""
 
 
 class TableFacts(Struct, frozen=True):

@@ -1,12 +1,11 @@
 """Rule: choose the index of each read, with the rows that it does not cover.
 
 The choice never changes the rows of a plan. A scan uses the index of its most selective condition: equality, then
-`in`, then a prefix, then a range, then text search.
+`in`, then a prefix, then a range, then text search. A search chooses its own index when it runs (`search_choice`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,8 +13,8 @@ from msgspec.structs import replace
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.types import IndexFact, PlanFacts, Table, TableFacts
-from omnigraph.query.plan.walk import entities_of, transform_plan
+from omnigraph.query.plan.types import IndexFact, PlanFacts, TableFacts
+from omnigraph.query.plan.walk import transform_plan
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import IndexKind
 
@@ -25,7 +24,6 @@ _ENDPOINTS: Final = {op.Direction.OUT: ("src",), op.Direction.IN: ("dst",), op.D
 
 def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
     """Set the index of every step that can use one."""
-    tables = {entity.name: entity.table for entity in entities_of(root)}
 
     def change(relation: op.Relation) -> op.Relation:
         match relation:
@@ -42,9 +40,6 @@ def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
                 return replace(relation, index=_endpoint_index(facts.table(table.alias), direction))
             case op.EdgeExpand(edge=edge, direction=direction):
                 return replace(relation, index=_endpoint_index(facts.table(edge.table.alias), direction))
-            case op.Search(scores=scores):
-                indexes = (index for column in scores for index in _score_indexes(column.expression, tables, facts))
-                return replace(relation, index=tuple(dict.fromkeys(indexes)))
             case _:
                 return relation
 
@@ -88,15 +83,3 @@ def _endpoint_index(table: TableFacts, direction: op.Direction) -> IndexFact | N
     if len(present) < len(indexes):
         return None
     return max(present, key=lambda index: index.uncovered_rows)
-
-
-def _score_indexes(score: ex.Score, tables: dict[str, Table], facts: PlanFacts) -> Iterator[IndexFact]:
-    match score:
-        case ex.Rrf(first, second):
-            yield from _score_indexes(first, tables, facts)
-            yield from _score_indexes(second, tables, facts)
-        case ex.Nearest(column) | ex.Bm25(column):
-            kind = IndexKind.VECTOR if isinstance(score, ex.Nearest) else IndexKind.INVERTED
-            index = facts.table(tables[column.entity].alias).index(column.column, kind)
-            if index:
-                yield index

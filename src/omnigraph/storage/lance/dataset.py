@@ -129,6 +129,8 @@ class Dataset:
 
         `with_identities` adds the columns `IDENTITY` and `ADDRESS`.
         """
+        # Without these limits, Lance reads far ahead of a slow reader: gigabytes of a large table.
+        ahead = {"io_buffer_size": 2 * batch_bytes, "batch_readahead": 2, "fragment_readahead": 1} if batch_bytes else {}
         with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns,
@@ -137,7 +139,14 @@ class Dataset:
                 batch_size_bytes=batch_bytes,
                 with_row_id=with_identities,
                 with_row_address=with_identities,
+                **ahead,
             ).to_batches()
+
+    def read_head(self, column: str, rows: int) -> Texts:
+        """Read a column of the first rows."""
+        with translate_errors("read the dataset", self.uri):
+            head: Any = self.native.scanner(columns=[column], limit=rows).to_table().column(column).combine_chunks()
+        return head  # type: ignore[no-any-return]
 
     @property
     def handle_bytes(self) -> int:

@@ -15,8 +15,9 @@ from typing import Any, Final
 import lance
 import pyarrow as pa
 from lance.dataset import Index
-from lance.indices import IndicesBuilder
 
+from omnigraph.arrow.words import PLAIN_WORDS
+from omnigraph.base import limits
 from omnigraph.base.failpoints import announce
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.errors import translate_errors
@@ -30,19 +31,26 @@ NO_ROWS: Final = "the table has no rows"
 NO_VECTORS: Final = "the column has no vectors"
 """The reason why an index of a vector column without values cannot be built."""
 
-PQ_ROWS_MIN: Final = 65_536
-"""With fewer vectors, one flat partition is searched exactly, and no training is needed."""
+NOT_NEEDED: Final = "not needed: the vectors are below 64 MiB"
+"""The reason why a small vector column has no index: to read all of it is as fast."""
+
+NOT_POSSIBLE: Final = "not possible: the length of the vectors is not a multiple of 8"
+"""The reason why Lance cannot compress the vectors of a column."""
+
+PARAMETERS_DIFFER: Final = "parameters differ"
+"""The reason why queries do not use an index: an earlier release or another tool built it."""
 
 _ROWS_PER_PARTITION: Final = 8_192
 _PARTITIONS_MAX: Final = 4_096
-_DIMENSIONS_PER_SUBVECTOR: Final = 8
-_PQ_CODES: Final = 256
-_SAMPLE_RATE_MAX: Final = 256
-_METRIC: Final = "cosine"
-_SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = {
+_BITS: Final = 4
+_FLOAT_BYTES: Final = 4
+_LENGTH_MULTIPLE: Final = 8
+_VECTOR_TYPE: Final = "IVF_RQ"
+_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = {
     IndexKind.BTREE: {},
-    # With stemming, fuzzy search would miss words that are one edit apart; phrase search needs positions.
-    IndexKind.INVERTED: {"stem": False, "remove_stop_words": False, "with_position": True},
+    # Phrase search needs positions.
+    IndexKind.INVERTED: {**PLAIN_WORDS.index_settings, "with_position": True},
+    IndexKind.VECTOR: {"metric": "cosine", "num_bits": _BITS},
 }
 
 
@@ -87,30 +95,50 @@ class IndexSegment:
     native: Any
 
 
-def plan_index(
-    dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None, *, pq_rows_min: int = PQ_ROWS_MIN
-) -> IndexPlan | Unbuildable:
-    """Plan an index over some fragments (default: all). Large vector indexes are trained here."""
+def plan_index(dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None) -> IndexPlan | Unbuildable:
+    """Plan an index over some fragments (default: all)."""
     with translate_errors("plan an index", dataset.uri):
         existing_ids = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
-        covered = tuple(sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids)))
-        if not covered:
-            return Unbuildable(spec, NO_ROWS)
-        if spec.kind is IndexKind.VECTOR:
-            return _plan_vector(dataset, spec, covered, pq_rows_min)
-    return IndexPlan(spec, covered, spec.kind.name, dict(_SCALAR_SETTINGS[spec.kind]))
+    covered = tuple(sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids)))
+    if not covered:
+        return Unbuildable(spec, NO_ROWS)
+    if spec.kind is IndexKind.VECTOR and not has_vectors(dataset, spec.column):
+        return Unbuildable(spec, NO_VECTORS)
+    lance_type = _VECTOR_TYPE if spec.kind is IndexKind.VECTOR else spec.kind.name
+    return IndexPlan(spec, covered, lance_type, dict(_SETTINGS[spec.kind]))
 
 
-def has_vectors(dataset: Dataset, column: str) -> bool:
-    """Return whether any row has a vector; read up to the first one."""
+def why_no_vector_index(rows: int, row_bytes: int) -> str:
+    """Return why a column of vectors needs or gets no index; empty if `optimize` builds one. Pure."""
+    if row_bytes % (_FLOAT_BYTES * _LENGTH_MULTIPLE):
+        return NOT_POSSIBLE
+    return "" if rows * row_bytes > limits.SEARCH_EXACT_BYTES else NOT_NEEDED
+
+
+def partition_count(rows: int) -> int:
+    """Return the number of partitions of a vector index over this many rows. Pure."""
+    return min(_PARTITIONS_MAX, max(1, rows // _ROWS_PER_PARTITION))
+
+
+def has_vectors(dataset: Dataset, column: str, fragment_ids: Sequence[int] | None = None) -> bool:
+    """Return whether any row (default: of all fragments) has a vector; read up to the first one."""
     with translate_errors("find vectors", dataset.uri):
-        scanner = dataset.native.scanner(columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True)
+        scanner = dataset.native.scanner(
+            columns=[],
+            filter=f"`{column}` IS NOT NULL",
+            limit=1,
+            with_row_id=True,
+            fragments=None if fragment_ids is None else dataset.fragments(fragment_ids),
+        )
         return bool(scanner.to_table().num_rows)
 
 
 def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
     """Write the index files of some of the plan's fragments. Can be repeated; runs on any machine."""
     announce("index.build", dataset.uri)
+    settings = dict(plan.settings)
+    if plan.spec.kind is IndexKind.VECTOR:
+        settings |= _partition_settings(dataset, plan.spec.column, fragment_ids)
     with translate_errors("build an index", dataset.uri):
         native = dataset.native.create_index_uncommitted(
             plan.spec.column,
@@ -119,7 +147,7 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
             fragment_ids=list(fragment_ids),
             replace=True,
             storage_options=dataset.location.storage_options,
-            **plan.settings,
+            **settings,
         )
     make_durable(dataset.directory, index_files(native))
     return IndexSegment(plan.spec, tuple(fragment_ids), native)
@@ -156,28 +184,16 @@ def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransa
     return StagedTransaction.of(operation, dataset.version)
 
 
-def _plan_vector(
-    dataset: Dataset, spec: IndexSpec, fragment_ids: tuple[int, ...], pq_rows_min: int
-) -> IndexPlan | Unbuildable:
-    vectors = dataset.count_rows(f"`{spec.column}` IS NOT NULL")
-    if not vectors:
-        return Unbuildable(spec, NO_VECTORS)
-    dimensions = dataset.schema.field(spec.column).type.list_size
-    if vectors < max(pq_rows_min, _PQ_CODES) or dimensions % _DIMENSIONS_PER_SUBVECTOR:
-        # With one partition, every vector belongs to it, so any centroid will do.
-        centroid = pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)
-        settings = {"metric": _METRIC, "num_partitions": 1, "ivf_centroids": centroid}
-        return IndexPlan(spec, fragment_ids, "IVF_FLAT", settings)
-    partitions = min(_PARTITIONS_MAX, max(1, vectors // _ROWS_PER_PARTITION))
-    subvectors = dimensions // _DIMENSIONS_PER_SUBVECTOR
-    model = IndicesBuilder(dataset.native, spec.column).prepare_global_ivf_pq(
-        partitions,
-        subvectors,
-        distance_type=_METRIC,
-        sample_rate=min(_SAMPLE_RATE_MAX, vectors // max(partitions, _PQ_CODES)),
-    )
-    settings = {"metric": _METRIC, "num_partitions": partitions, "num_sub_vectors": subvectors, **model}
-    return IndexPlan(spec, fragment_ids, "IVF_PQ", settings)
+def _partition_settings(dataset: Dataset, column: str, fragment_ids: Sequence[int]) -> dict[str, Any]:
+    """Return the partitions of one segment. Each segment is trained by itself, so it can be built anywhere."""
+    rows = dataset.fragment_rows()
+    partitions = partition_count(sum(rows[number] for number in fragment_ids))
+    if partitions > 1 or has_vectors(dataset, column, fragment_ids):
+        return {"num_partitions": partitions}
+    # Without vectors nothing can be trained, and any centroid will do.
+    dimensions = dataset.schema.field(column).type.list_size
+    centroid = pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)
+    return {"num_partitions": 1, "ivf_centroids": centroid}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +216,8 @@ class IndexDescription:
     fragment_ids: frozenset[int]
     size_bytes: int
     parts: tuple[IndexPart, ...] = ()
+    is_current: bool = True
+    """Whether it has the parameters with which this release builds it; queries do not use another index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +252,7 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
             fragment_ids=frozenset(number for part in index.segments for number in part.fragment_ids),
             size_bytes=index.total_size_bytes or 0,
             parts=tuple(IndexPart(part.uuid, frozenset(part.fragment_ids)) for part in index.segments),
+            is_current=_has_current_parameters(index),
         )
         for index in natives
         if index.field_names
@@ -261,4 +280,17 @@ def _kind_of(lance_type: str) -> IndexKind | None:
     name = lance_type.upper()
     if name.startswith("IVF_"):
         return IndexKind.VECTOR
-    return next((kind for kind in _SCALAR_SETTINGS if kind.name == name), None)
+    return next((kind for kind in _SETTINGS if kind.name == name), None)
+
+
+def _has_current_parameters(index: Any) -> bool:
+    match _kind_of(index.index_type):
+        case IndexKind.VECTOR:
+            compression = index.details.get("compression") or {}
+            parameters = (index.index_type, index.details.get("metric_type"), compression.get("num_bits"))
+            return parameters == (_VECTOR_TYPE, "COSINE", _BITS)
+        case IndexKind.INVERTED:
+            settings = _SETTINGS[IndexKind.INVERTED]
+            return all(index.details.get(name) == value for name, value in settings.items())
+        case _:
+            return True

@@ -1,0 +1,119 @@
+"""Which way a search takes: through an index of Lance, or exactly over all matching rows. Pure.
+
+In: what is asked, the facts of the index and of the matching rows. Out: a path and its reason, which `explain` shows.
+The path never changes which rows match. A run may only change from the index to the exact path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from omnigraph.base import limits
+from omnigraph.query.plan.types import IndexFact
+from omnigraph.schema.property_types import IndexKind
+
+
+class SearchPath(Enum):
+    """The ways to search. All of them return the same rows."""
+
+    INDEX = "index"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchChoice:
+    """A path, and why it was chosen or, for an index, which one it is."""
+
+    path: SearchPath
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedRequest:
+    """A ranked search on one column. `matching_bytes` is the size of the column in the rows that match."""
+
+    kind: IndexKind
+    index: IndexFact | None
+    matching_bytes: int
+    count: int
+    """The rows of the limit and its offset."""
+    vector_size: int = 8
+    is_zero: bool = False
+    """Whether the vector of the query is zero."""
+    is_filter_sql: bool = True
+    """Whether storage can evaluate all conditions on the rows."""
+    is_exact: bool = False
+    """Whether the query requests the exact path."""
+    forced: SearchPath | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicateRequest:
+    """A text predicate that is a condition of a scan. `is_fuzzy` predicates are not found in uncovered rows."""
+
+    index: IndexFact | None
+    is_fuzzy: bool
+    has_words: bool
+    """Whether the words in the column are cached, or soon will be because the table is small."""
+    forced: SearchPath | None = None
+
+
+def choose_ranked(request: RankedRequest) -> SearchChoice:
+    """Return the path of a ranked `nearest` or `bm25`."""
+    is_vector = request.kind is IndexKind.VECTOR
+    is_small = request.matching_bytes <= limits.SEARCH_EXACT_BYTES and request.forced is not SearchPath.INDEX
+    if request.is_exact or request.forced is SearchPath.EXACT:
+        return _exactly("requested")
+    if is_small:
+        return _exactly("below 64 MiB")
+    if request.index is None:
+        is_possible = not is_vector or request.vector_size % 8 == 0
+        return _exactly("no index" if is_possible else "length is not a multiple of 8")
+    if not request.index.is_current:
+        return _exactly("parameters differ")
+    if is_vector and request.is_zero:
+        return _exactly("zero vector")
+    if request.count > limits.SEARCH_INDEX_ROWS_MAX:
+        return _exactly(f"limit above {limits.SEARCH_INDEX_ROWS_MAX:,}")
+    if not request.is_filter_sql:
+        return _exactly("filter is not SQL")
+    details = _describe(request.index)
+    if is_vector:
+        details += f", {candidate_count(request.count):,} candidates"
+    return SearchChoice(SearchPath.INDEX, details)
+
+
+def choose_predicate(request: PredicateRequest) -> SearchChoice:
+    """Return the path of a text predicate."""
+    if request.forced is SearchPath.EXACT:
+        return _exactly("requested")
+    if request.index is None:
+        return _exactly("no index")
+    if not request.index.is_current:
+        return _exactly("parameters differ")
+    if request.is_fuzzy and request.index.uncovered_fragments:
+        return _exactly("rows uncovered")
+    if request.has_words and request.forced is not SearchPath.INDEX:
+        return _exactly("words are cached")
+    return SearchChoice(SearchPath.INDEX, _describe(request.index))
+
+
+def candidate_count(count: int) -> int:
+    """Return how many vectors of an index are compared exactly for a number of rows."""
+    return min(limits.SEARCH_CANDIDATES_MAX, max(limits.SEARCH_CANDIDATES_MIN, limits.SEARCH_CANDIDATES_FACTOR * count))
+
+
+def probe_count(partitions: int, rows: int, matching_rows: int) -> int:
+    """Return how many partitions to read; a filter that few rows pass requires more."""
+    return max(1, min(partitions, -(-limits.SEARCH_PROBES * rows // max(matching_rows, 1))))
+
+
+def _exactly(reason: str) -> SearchChoice:
+    return SearchChoice(SearchPath.EXACT, reason)
+
+
+def _describe(index: IndexFact) -> str:
+    uncovered = f"{index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else "all rows covered"
+    segments = f"{index.segments:,} segment{'' if index.segments == 1 else 's'}"
+    return f"{index.lance_type or index.kind.value} on {index.column}, {segments}, {uncovered}"

@@ -1,0 +1,181 @@
+"""Searches through indexes equal exact ones, whatever the indexes cover: after load, update, delete and optimize."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import omnigraph as og
+from omnigraph.base import limits
+from omnigraph.engine.context import Trace
+from omnigraph.engine.options import EngineOptions
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.query.rules.search_choice import SearchPath
+from tests.engine.graphs import ask
+
+SCHEMA = "node D { k: String @key  t: String? @index  n: I64 @index  v: Vector(8)? @index  w: Vector(6)? @index }\n"
+WORDS = ("red", "fox", "hen", "blue", "bleu", "café", "İzmir", "हिन्दी", "日本語", "w2", "redd")
+BY_INDEX = EngineOptions(search=SearchPath.INDEX)
+EXACTLY = EngineOptions(search=SearchPath.EXACT)
+PREDICATES = (
+    'search($d.t, "red")',
+    'search($d.t, "hen İZMIR")',
+    'search($d.t, "हिन्दी")',
+    'search($d.t, "日本語") $d.n < 60',
+    'search($d.t, "nothing")',
+    'search($d.t, "--")',
+    'search($d.t, "CAFÉ") search($d.t, "fox blue")',
+    'search($d.t, "fox") length($d.k) > 2',
+    'search($d.t, "fox") or $d.n = 3',
+    'not search($d.t, "fox")',
+    'match_text($d.t, "red fox")',
+    'match_text($d.t, "red fox") $d.n > 20',
+    'fuzzy($d.t, "rad", 1)',
+    'fuzzy($d.t, "blue", 2)',
+    'fuzzy($d.t, "W2", 0)',
+)
+RNG = np.random.default_rng(7)
+
+
+def document(number: int) -> dict[str, Any]:
+    texts = RNG.choice(WORDS, RNG.integers(1, 7))
+    vector = None if number % 9 == 4 else RNG.normal(size=8).round(3).tolist()
+    return {
+        "k": f"d{number}",
+        "t": None if number % 7 == 3 else " ".join(texts),
+        "n": number,
+        "v": vector,
+        "w": [1.0, 0.0, 0.0, 0.0, 0.0, float(number)],
+    }
+
+
+def load(graph: og.Graph, folder: Path, numbers: range) -> None:
+    file = folder / "rows.jsonl"
+    lines = (json.dumps({"type": "D", "data": document(number)}) for number in numbers)
+    file.write_text("\n".join(lines), encoding="utf-8")
+    graph.load(file, mode="merge")
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Snapshot]]:
+    """Snapshots of one graph: covered, with more rows, updated and deleted, and indexed again."""
+    folder = tmp_path_factory.mktemp("indexed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+        patch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+        graph = og.init(str(folder / "g.omni"), SCHEMA)
+        load(graph, folder, range(120))
+        graph.optimize()
+        snapshots = {"covered": graph.snapshot()}
+        load(graph, folder, range(100, 150))
+        snapshots["more rows"] = graph.snapshot()
+        graph.mutate("query q() { delete D where n < 10 }")
+        graph.mutate('query q() { update D set { t: "hen hen zebra", v: [1, 0, 0, 0, 0, 0, 0, 0] } where n < 30 }')
+        snapshots["updated and deleted"] = graph.snapshot()
+        graph.optimize()
+        snapshots["indexed again"] = graph.snapshot()
+        yield snapshots
+
+
+STATES = ("covered", "more rows", "updated and deleted", "indexed again")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_predicates_match_the_same_rows(states: dict[str, Snapshot], state: str) -> None:
+    modes = []
+    for predicate in (*PREDICATES, 'search($d.t, "zebra")'):
+        trace = Trace()
+        body = f"match {{ $d: D {predicate} }} return {{ $d.k }} order {{ $d.k }}"
+        assert ask(states[state], body, BY_INDEX, trace=trace) == ask(states[state], body, EXACTLY), predicate
+        modes += [mode for mode, _ in trace.modes.values()]
+    assert modes.count("by text index") >= 10
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("condition", ["", "$d.n > 40", "$d.n = 33", "$d.n in [31, 44, 45, 46, 47]"])
+def test_nearest_is_the_same(states: dict[str, Snapshot], state: str, condition: str) -> None:
+    for vector in ([1, 0, 0, 0, 0, 0, 0, 0], [0.5, -1, 2, 0.25, 1, 1, -3, 0.1], [0] * 8):
+        score = f"nearest($d.v, {vector})"
+        body = f'match {{ $d: D {condition} }} return {{ $d.k, {score} as s, bm25($d.t, "red") as b }} limit 7'
+        trace = Trace()
+        rows = ask(states[state], body, BY_INDEX, trace=trace)
+        assert rows == ask(states[state], body, EXACTLY)
+        is_indexed = "by vector index" in {mode for mode, _ in trace.modes.values()}
+        assert is_indexed is (any(vector) and len(rows) == 7)
+
+
+@pytest.mark.parametrize("condition", ["", "$d.n > 40"])
+def test_bm25_of_a_covered_table_is_the_same(states: dict[str, Snapshot], condition: str) -> None:
+    for words in ("red", "hen red red", "café 日本語", "nothing"):
+        body = f'match {{ $d: D {condition} }} return {{ $d.k, bm25($d.t, "{words}") as s }} limit 9'
+        trace = Trace()
+        rows = ask(states["covered"], body, BY_INDEX, trace=trace)
+        exact = ask(states["covered"], body, EXACTLY)
+        assert "by text index" in {mode for mode, _ in trace.modes.values()}
+        assert [score for _, score in rows] == pytest.approx([score for _, score in exact], rel=1e-5)
+
+
+@pytest.mark.parametrize("state", ["more rows", "updated and deleted", "indexed again"])
+def test_bm25_of_a_changed_table_differs_little(states: dict[str, Snapshot], state: str) -> None:
+    body = 'match { $d: D } return { bm25($d.t, "red hen") as s } limit 9'
+    rows, exact = (ask(states[state], body, options) for options in (BY_INDEX, EXACTLY))
+    assert sum(score for (score,) in rows) == pytest.approx(sum(score for (score,) in exact), rel=0.05)
+
+
+def test_vectors_of_other_lengths_are_searched_exactly(states: dict[str, Snapshot]) -> None:
+    trace = Trace()
+    body = "match { $d: D } return { $d.k, nearest($d.w, [0, 0, 0, 0, 0, 1]) as s } limit 1"
+    assert [key for key, _ in ask(states["covered"], body, BY_INDEX, trace=trace)] == ["d119"]
+    assert ("exactly", "length is not a multiple of 8") in trace.modes.values()
+
+
+def test_a_branch_and_an_earlier_commit_keep_their_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after `optimize` on main replaced the segments that they use."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+    graph = og.init(str(tmp_path / "g.omni"), SCHEMA)
+    load(graph, tmp_path, range(60))
+    graph.optimize()
+    graph.create_branch("dev")
+    branch = graph.checkout("dev")
+    load(branch, tmp_path, range(60, 80))
+    body = "match {{ $d: D {} }} return {{ $d.k{} }} {}"
+    bodies = (
+        body.format('search($d.t, "red fox")', "", "order { $d.k }"),
+        body.format("", ", nearest($d.v, [1, 0, 2, 0, 1, 0, 0, 1]) as s", "limit 8"),
+    )
+    before = [[ask(state, text, EXACTLY) for text in bodies] for state in (graph.snapshot(), branch.snapshot())]
+    earlier = graph.snapshot()
+    graph.mutate('query q() { update D set { t: "zebra" } where n < 40 }')
+    graph.optimize()
+    for state, expected in ((earlier, before[0]), (branch.snapshot(), before[1])):
+        assert [ask(state, text, BY_INDEX) for text in bodies] == expected
+
+
+def test_explain_shows_the_path_and_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = og.init(str(tmp_path / "g.omni"), SCHEMA)
+    load(graph, tmp_path, range(60))
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 64 * 1024**2)
+    near = "query q($v: Vector(8)) { match { $d: D } return { $d.k, nearest($d.v, $v) as s } limit 10 }"
+    assert "exactly (below 64 MiB)" in graph.explain(near).text
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+    assert "exactly (no index)" in graph.explain(near).text
+    graph.optimize()
+    load(graph, tmp_path, range(60, 65))
+    uncovered = "1 segment, 5 rows uncovered"
+    assert f"by vector index (IVF_RQ on v, {uncovered}, 100 candidates)" in graph.explain(near).text
+    assert "exactly (requested)" in graph.explain(near.replace("$d.v, $v)", "$d.v, $v, exact=true)")).text
+    explained_text = graph.explain("query q($t: String) { match { $d: D search($d.t, $t) } return { $d.k } }").text
+    assert f"by text index (Inverted on t, {uncovered})" in explained_text
+    fuzzy = graph.explain('query q() { match { $d: D fuzzy($d.t, "rad") } return { $d.k } }').text
+    assert "exactly (rows uncovered)" in fuzzy
+    vector = [1.0, 0, 0, 0, 0, 0, 0, 0]
+    explained = graph.explain(near, {"v": vector}, analyze=True)
+    assert f"by vector index (IVF_RQ on v, {uncovered}, 100 candidates)" in explained.text
+    assert graph.query(near, {"v": vector}).to_pylist() == graph.query(near, {"v": vector}, exact=True).to_pylist()
