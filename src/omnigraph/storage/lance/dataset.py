@@ -129,8 +129,6 @@ class Dataset:
 
         `with_identities` adds the columns `IDENTITY` and `ADDRESS`.
         """
-        # Without these limits, Lance reads far ahead of a slow reader: gigabytes of a large table.
-        ahead = {"io_buffer_size": 2 * batch_bytes, "batch_readahead": 2, "fragment_readahead": 1} if batch_bytes else {}
         with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns,
@@ -139,7 +137,10 @@ class Dataset:
                 batch_size_bytes=batch_bytes,
                 with_row_id=with_identities,
                 with_row_address=with_identities,
-                **ahead,
+                # Without these limits, Lance reads far ahead of a slow reader: gigabytes of a large table.
+                io_buffer_size=None if batch_bytes is None else 2 * batch_bytes,
+                batch_readahead=None if batch_bytes is None else 2,
+                fragment_readahead=None if batch_bytes is None else 1,
             ).to_batches()
 
     def read_head(self, column: str, rows: int) -> Texts:
