@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
     )
+    from omnigraph.client.connect import RemoteGraph, connect
     from omnigraph.cluster.project import Cluster
     from omnigraph.cluster.project import Cluster as cluster  # noqa: N813  # the package, which programs call
     from omnigraph.embedding.provider import EmbeddingProvider
@@ -52,6 +53,7 @@ __all__ = [
     "QueryLimits",
     "QueryTextError",
     "RefusedError",
+    "RemoteGraph",
     "SchemaRejectedError",
     "SchemaTextError",
     "StorageError",
@@ -60,6 +62,7 @@ __all__ = [
     "ValidationError",
     "__version__",
     "cluster",
+    "connect",
     "init",
     "lint",
     "maintenance",
@@ -80,9 +83,11 @@ _MODULES: Final = {
     "MutationRejectedError": "omnigraph.engine.mutation.run",
     "PreconditionFailedError": "omnigraph.graph.manifest.requirements",
     "QueryLimits": "omnigraph.engine.options",
+    "RemoteGraph": "omnigraph.client.connect",
     "SchemaRejectedError": "omnigraph.maintenance.schema_apply",
     "UnsupportedSchemaChangeError": "omnigraph.graph.schema_plan",
     "ValidationError": "omnigraph.integrity.report",
+    "connect": "omnigraph.client.connect",
     "init": "omnigraph.api.graph",
     "lint": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",

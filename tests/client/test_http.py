@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
 from omnigraph.client.http import Connection, HttpRequest
-from omnigraph.client.remote import RemoteGraph
+from omnigraph.client.remote import HttpGraph
 from omnigraph.wire import requests as wr
 from tests.client.listener import Received, Reply, listen
 
@@ -84,7 +84,7 @@ def test_another_version_of_the_interface(caplog: pytest.LogCaptureFixture) -> N
 
 def test_another_document() -> None:
     with listen(lambda _: Reply(body=b'{"rows": 1')) as listener:
-        graph = RemoteGraph(connection=Connection(listener.url), graph_id="g")
+        graph = HttpGraph(connection=Connection(listener.url), graph_id="g")
         with pytest.raises(OmnigraphError) as read:
             graph.list_branches()
         with pytest.raises(OmnigraphError) as write:

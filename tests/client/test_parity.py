@@ -14,7 +14,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.client.http import Connection
 from omnigraph.client.local import LocalGraph
 from omnigraph.client.protocol import GraphClient
-from omnigraph.client.remote import RemoteGraph
+from omnigraph.client.remote import HttpGraph
 from omnigraph.wire import requests as wr
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, serve
 
@@ -32,7 +32,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     graph.load(data)
     graph.create_branch("review/1").mutate(ADD)
     with serve(path, directory) as server:
-        remote = RemoteGraph(connection=Connection(f"http://{server.address}"), graph_id="default")
+        remote = HttpGraph(connection=Connection(f"http://{server.address}"), graph_id="default")
         yield LocalGraph(graph=graph, uri="graphs/default"), remote
 
 

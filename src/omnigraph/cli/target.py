@@ -468,12 +468,12 @@ def _locate(context: typer.Context, scope: Scope) -> Location:
 
 def _connect(scope: ServerScope, *, is_insecure: bool) -> tuple[ServedLocation, GraphClient]:
     """Return the graph of a server."""
-    from omnigraph.client.remote import RemoteGraph, choose_graph
+    from omnigraph.client.remote import HttpGraph, choose_graph
 
     connection = open_connection(scope, is_insecure=is_insecure)
     graph_id = scope.graph if scope.graph is not None else choose_graph(connection)
     location = ServedLocation(scope.url, graph_id, scope.name)
-    return location, RemoteGraph(connection=connection, graph_id=graph_id)
+    return location, HttpGraph(connection=connection, graph_id=graph_id)
 
 
 def read_settings(context: typer.Context) -> OperatorFile:

@@ -67,7 +67,7 @@ def _read(connection: Connection, path: str, kind: type[Document]) -> Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteGraph:
+class HttpGraph:
     """A graph of a server."""
 
     connection: Connection

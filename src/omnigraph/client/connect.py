@@ -1,0 +1,523 @@
+"""`omnigraph.connect`: a graph of a server for Python programs, with the results that `Graph` returns.
+
+In: texts and values. Out: the values of `omnigraph.types`, created from the documents of the server. A server does not
+say what only storage has: `manifest_version` of a result is 0, and a commit has no `branch_id` and `operation_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.api.arguments import build_schema, read_schema, source_name
+from omnigraph.api.results import Result, ResultSource
+from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import action, hint
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, TableId
+from omnigraph.client.credentials import find_token
+from omnigraph.client.http import Connection
+from omnigraph.client.paging import head_of_cursor
+from omnigraph.client.remote import HttpGraph, choose_graph
+from omnigraph.engine.limits import Budget
+from omnigraph.engine.mutation.text import EntityCounts, MutationResult
+from omnigraph.engine.operators.rows import result_schema
+from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.run import Stream
+from omnigraph.graph.branch_list import BranchStatus
+from omnigraph.graph.diff import ChangeKind, EntityChange, EntityChanges
+from omnigraph.graph.feed import ChangeFeed, CommitChanges
+from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord, Pin, TableMove, WriteOperation
+from omnigraph.maintenance.indexed_load import LoadResult
+from omnigraph.pipeline.load.run import LoadCounts
+from omnigraph.query.checks.run import check_query
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.wire import requests as wr
+
+if TYPE_CHECKING:
+    from omnigraph.schema.catalog import Catalog
+    from omnigraph.wire.changes import (
+        ChangeBlockOutput,
+        ChangeFeedOutput,
+        CommitChangesOutput,
+        DiffOutput,
+        EntityChangeOutput,
+        EntityStateOutput,
+    )
+    from omnigraph.wire.commits import BranchOutput, CommitOutput, PinOutput
+    from omnigraph.wire.results import LoadedTypeOutput
+
+_KINDS: Final = {"insert": ChangeKind.INSERTED, "update": ChangeKind.UPDATED, "delete": ChangeKind.DELETED}
+_PAGE: Final = 1_000
+"""How many changes one request asks for."""
+
+
+def connect(url: str, graph: str | None = None, token: str | None = None) -> RemoteGraph:
+    """Return a graph of a server.
+
+    Args:
+        url: The address of the server, with any prefix of a proxy.
+        graph: The id of the graph. Default: the only graph of the server.
+        token: The token of the caller. Default: `OMNIGRAPH_BEARER_TOKEN`. It is not sent over plain HTTP to another
+            machine.
+
+    Example:
+        >>> og.connect(url).branch
+        'main'
+    """
+    connection = Connection(url, token if token is not None else find_token(None))
+    graph_id = graph if graph is not None else choose_graph(connection)
+    return RemoteGraph(HttpGraph(connection=connection, graph_id=graph_id))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGraph:
+    """A graph of a server, on one branch. `connect` returns it; its methods return what those of `Graph` return."""
+
+    client: HttpGraph
+    branch: str = "main"
+    """The branch that calls read and write."""
+    _catalogs: dict[str, Catalog] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph."""
+        return f"{self.client.connection.url}/{self.client.uri}"
+
+    @property
+    def schema(self) -> str:
+        """The schema of the newest state, as text."""
+        return self.client.schema(self._state(None)).schema_source
+
+    # Queries
+
+    def query(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        as_of: str | None = None,
+    ) -> Result:
+        """Run a read query.
+
+        Args:
+            text: Text with one query or several.
+            params: The values of its parameters.
+            name: The query to run if the text has several.
+            as_of: A commit. Default: the newest state of the branch.
+
+        Example:
+            >>> served.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist()
+            [{'p.slug': 'ada'}, {'p.slug': 'bob'}]
+        """
+        state = msgspec.to_builtins(self._state(as_of))
+        request = wr.QueryRequest(query=text, name=name, params=_plain(params), **state)
+        document = self.client.query(request)
+        schema = self._result_schema(text, name, document.graph_commit_id)
+        columns = [_to_arrow([row[member.name] for row in document.rows], member.type) for member in schema]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        source = ResultSource(document.query_name, document.target.branch, 0, document.graph_commit_id)
+        return Result(source, Stream(schema, iter([batch]), Budget(EngineOptions())))
+
+    def mutate(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Run a query that inserts, updates or deletes, as one commit. The token decides who writes.
+
+        Args:
+            text: Text with one query or several.
+            params: The values of its parameters.
+            name: The query to run if the text has several.
+            if_commit: The full id of the commit that must be the newest of the branch; otherwise nothing is written.
+
+        Example:
+            >>> served.mutate('query add() { insert Person { slug: "eve" } }').affected_nodes
+            1
+        """
+        request = wr.ChangeRequest(query=text, name=name, params=_plain(params), branch=self.branch)
+        document = self.client.mutate(request, if_commit)
+        return MutationResult(
+            query_name=document.query_name,
+            branch=document.branch,
+            nodes=EntityCounts(**document.nodes),
+            edges=EntityCounts(**document.edges),
+            actor=document.actor_id,
+            commit=None if document.commit is None else _commit(document.commit),
+        )
+
+    def explain(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        as_of: str | None = None,
+        analyze: bool = False,
+    ) -> str:
+        """Return how a query would run, as text; with `analyze`, run it and return how it ran.
+
+        Example:
+            >>> print(served.explain("query q() { match { $p: Person } return { $p.slug } }"))
+            query q ...
+        """
+        state = msgspec.to_builtins(self._state(as_of))
+        request = wr.ExplainRequest(query=text, name=name, params=_plain(params), analyze=analyze, **state)
+        return self.client.explain(request).text
+
+    # Data
+
+    def load(
+        self, data: str | PathLike[str] | BinaryIO | Iterable[Mapping[str, Any]], *, mode: str = "append"
+    ) -> LoadResult:
+        """Load lines of graph data as one commit, or raise with nothing written.
+
+        Args:
+            data: A file of NDJSON, an open binary file, or objects such as `{"type": "Person", "data": {…}}`. At most
+                32 MiB.
+            mode: `append`, `merge`, `patch` or `overwrite`, as in `Graph.load`.
+
+        Example:
+            >>> served.load([{"type": "Person", "data": {"slug": "eve"}}]).total
+            1
+        """
+        parameters = msgspec.convert({"branch": self.branch, "mode": mode}, wr.LoadParameters)
+        document = self.client.load(parameters, _read_lines(data))
+        types = {
+            f"{kind}:{loaded.name}": loaded
+            for kind, members in (("node", document.nodes), ("edge", document.edges))
+            for loaded in members
+        }
+        return LoadResult(
+            branch=document.branch,
+            mode=document.mode,
+            counts={alias: loaded.entities_loaded for alias, loaded in types.items()},
+            actor=document.actor_id,
+            commit=None if document.commit is None else _commit(document.commit),
+            dry_run=document.dry_run,
+            branch_created=document.branch_created,
+            base_branch=document.base_branch,
+            runner=document.runner,
+            changes={alias: _load_counts(loaded) for alias, loaded in types.items()} if document.commit else {},
+        )
+
+    def export(
+        self, out: str | PathLike[str] | BinaryIO, *, types: Iterable[str] | None = None, as_of: str | None = None
+    ) -> None:
+        """Write the graph as lines of graph data, to a file or an open binary file.
+
+        Example:
+            >>> served.export("people.jsonl")
+            >>> sum(1 for line in open("people.jsonl"))
+            3
+        """
+        state = msgspec.to_builtins(self._state(as_of))
+        request = wr.ExportStateRequest(type_names=None if types is None else list(types), **state)
+        if not isinstance(out, str | PathLike):
+            self.client.export(request, out)
+            return
+        path = Path(fspath(out))
+        part = path.with_name(f".{path.name}.part")
+        try:
+            with part.open("wb") as file:
+                self.client.export(request, file)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    # Branches
+
+    def checkout(self, branch: str) -> RemoteGraph:
+        """Return the graph on another branch.
+
+        Example:
+            >>> served.create_branch("review/1").branch
+            'review/1'
+            >>> served.checkout("review/1").branch
+            'review/1'
+        """
+        self.client.snapshot(wr.StateParameters(branch=branch))
+        return replace(self, branch=branch)
+
+    def create_branch(self, name: str, *, from_: str | None = None) -> RemoteGraph:
+        """Create a branch and return the graph on it. Nothing is copied.
+
+        Args:
+            name: The new branch.
+            from_: The branch or commit to start from. Default: the branch of the graph.
+
+        Example:
+            >>> served.create_branch("review/1", from_="main").branch
+            'review/1'
+        """
+        self.client.create_branch(wr.BranchCreateRequest(name=name, source=from_ or self.branch))
+        return replace(self, branch=name)
+
+    def list_branches(self) -> tuple[BranchStatus, ...]:
+        """Return every branch, main first, with its newest commit and its distance from main.
+
+        Example:
+            >>> [status.record.name for status in served.list_branches()]
+            ['main']
+        """
+        return tuple(self._branch_status(branch) for branch in self.client.list_branches().details)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch. Main, and a branch that another branch was created from, cannot be deleted.
+
+        Example:
+            >>> review = served.create_branch("review/1")
+            >>> served.delete_branch("review/1")
+        """
+        self.client.delete_branch(name)
+
+    # History
+
+    def log(self, limit: int = 50) -> tuple[CommitRecord, ...]:
+        """Return the newest commits of the branch, newest first.
+
+        Example:
+            >>> [commit.operation.value for commit in served.log()]
+            ['mutate', 'init']
+        """
+        listed = self.client.list_commits(wr.CommitListParameters(branch=self.branch, limit=limit))
+        return tuple(map(_commit, listed.commits))
+
+    def get_commit(self, commit: str) -> CommitRecord:
+        """Return a commit of any branch, by its id or a unique part of it; `HEAD` is the newest of the branch.
+
+        Example:
+            >>> served.get_commit("HEAD").operation.value
+            'mutate'
+        """
+        return self.log(1)[0] if commit == "HEAD" else _commit(self.client.get_commit(commit))
+
+    def diff(self, left: str, right: str | None = None) -> EntityChanges:
+        """Return the changes from one branch or commit to another; with one commit, what it changed.
+
+        Example:
+            >>> sorted(change.id for change in served.diff("HEAD") if change.table == "node:Person")
+            ['ada', 'bob']
+        """
+        if right is None:
+            commit = self.get_commit(left).id
+
+            def read_page(token: str | None) -> DiffOutput | CommitChangesOutput:
+                return self.client.commit_changes(commit, wr.ChangeFilter(limit=_PAGE, page_token=token))
+        else:
+            before, after = left, right
+
+            def read_page(token: str | None) -> DiffOutput | CommitChangesOutput:
+                parameters = wr.DiffParameters(before=before, after=after, limit=_PAGE, page_token=token)
+                return self.client.diff(parameters)
+
+        def read() -> Iterator[EntityChange]:
+            token: str | None = None
+            while True:
+                page = read_page(token)
+                yield from map(_change, page.changes)
+                if not isinstance(page.next_page_token, str):
+                    return
+                token = page.next_page_token
+
+        return EntityChanges(read)
+
+    def changes(self, since: str | None = None, *, limit: int = 100) -> ChangeFeed:
+        """Return the next commits of the branch with their changes, oldest first.
+
+        Args:
+            since: The cursor of an earlier call, which is a commit id. Default: the first commit.
+            limit: How many commits at most.
+
+        Example:
+            >>> feed = served.changes()
+            >>> [changes.commit.operation.value for changes in feed], feed.has_more
+            (['init', 'mutate'], False)
+        """
+        start = "beginning" if since is None else f"after:{since}"
+        page: ChangeFeedOutput = self.client.poll_changes(
+            wr.FeedParameters(branch=self.branch, start=start, limit=_PAGE)
+        )
+        blocks: dict[str, list[ChangeBlockOutput]] = {}
+        has_more = False
+        while not has_more:
+            for block in page.blocks:
+                commit = block.cause.graph_commit_id
+                has_more = commit not in blocks and len(blocks) == limit
+                if has_more:
+                    break
+                blocks.setdefault(commit, []).append(block)
+            if has_more or not isinstance(page.next_page_token, str):
+                break
+            following = wr.FeedParameters(branch=self.branch, limit=_PAGE, page_token=page.next_page_token)
+            page = self.client.poll_changes(following)
+        if has_more:
+            cursor = list(blocks)[-1]
+        else:
+            assert isinstance(page.cursor, str), "the last page has a cursor"
+            cursor = head_of_cursor(page.cursor)
+        return ChangeFeed(tuple(map(_commit_changes, blocks.values())), cursor, has_more)
+
+    def _state(self, as_of: str | None) -> wr.StateParameters:
+        return wr.StateParameters(branch=self.branch) if as_of is None else wr.StateParameters(snapshot=as_of)
+
+    def _result_schema(self, text: str, name: str | None, commit: str) -> pa.Schema:
+        """Return the Arrow types of the columns. They depend on the schema of the commit, which is read once."""
+        catalog = self._catalogs.get(commit)
+        if catalog is None:
+            source = self.client.schema(wr.StateParameters(snapshot=commit)).schema_source
+            self._catalogs.clear()
+            catalog = self._catalogs[commit] = build_schema(read_schema(f"{source}\n"))
+        file = parse_queries(text, source_name(text, "<query>"))
+        plan = check_query(file, name, catalog, None).plan
+        if not isinstance(plan, ReadPlan) or not isinstance(plan.root, op.Project):
+            raise UsageError(
+                "the query is a mutation", code="query_is_mutation", hint=hint("Run it with {}.", action("mutate"))
+            )
+        return result_schema(plan.root)
+
+    def _branch_status(self, branch: BranchOutput) -> BranchStatus:
+        parent = None
+        if branch.parent_branch is not None and branch.parent_commit_id is not None:
+            parent = BranchParent(branch.parent_branch, CommitId(branch.parent_commit_id))
+        record = BranchRecord(
+            name=branch.name,
+            id=BranchId(branch.branch_id),
+            lance_branch=None,
+            parent=parent,
+            creator=branch.actor_id,
+            created_us=branch.created_at,
+        )
+        head = None if branch.graph_commit_id is None else _commit(self.client.get_commit(branch.graph_commit_id))
+        return BranchStatus(record, head, branch.ahead, branch.behind, branch.error or "")
+
+
+def _plain(params: Mapping[str, object] | None) -> dict[str, Any] | None:
+    return None if params is None else dict(params)
+
+
+def _read_lines(data: str | PathLike[str] | BinaryIO | Iterable[Mapping[str, Any]]) -> bytes:
+    if isinstance(data, str | PathLike):
+        return Path(fspath(data)).read_bytes()
+    if hasattr(data, "read"):
+        return bytes(data.read())
+    return b"".join(msgspec.json.encode(item) + b"\n" for item in data)
+
+
+def _load_counts(loaded: LoadedTypeOutput) -> LoadCounts:
+    return msgspec.convert(
+        {name: value for name, value in msgspec.to_builtins(loaded).items() if name not in ("name", "entities_loaded")},
+        LoadCounts,
+    )
+
+
+def _commit(document: CommitOutput) -> CommitRecord:
+    return CommitRecord(
+        id=CommitId(document.graph_commit_id),
+        parent=None if document.parent_commit_id is None else CommitId(document.parent_commit_id),
+        merged_parent=None if document.merged_parent_commit_id is None else CommitId(document.merged_parent_commit_id),
+        branch=document.graph_branch,
+        branch_id=BranchId(""),
+        actor=document.actor_id,
+        operation=WriteOperation(document.operation),
+        operation_id=OperationId(""),
+        created_us=document.created_at,
+        manifest_hint=Pin(None, document.graph_manifest_version),
+        tables=tuple(
+            TableMove(TableId(move.table_id), _pin(move.before), _pin(move.after)) for move in document.tables
+        ),
+        counts=document.counts,
+        schema_hash=SchemaHash(""),
+    )
+
+
+def _pin(document: PinOutput | None) -> Pin | None:
+    return None if document is None else Pin(document.branch, document.version)
+
+
+def _commit_changes(blocks: list[ChangeBlockOutput]) -> CommitChanges:
+    cause = blocks[0].cause
+    parent, merged = cause.parent_commit_id, cause.merged_parent_commit_id
+    commit = CommitRecord(
+        id=CommitId(cause.graph_commit_id),
+        parent=CommitId(parent) if isinstance(parent, str) else None,
+        merged_parent=CommitId(merged) if isinstance(merged, str) else None,
+        branch=cause.authored_branch,
+        branch_id=BranchId(""),
+        actor=cause.actor_id,
+        operation=WriteOperation(cause.operation),
+        operation_id=OperationId(""),
+        created_us=cause.authored_at,
+        manifest_hint=Pin(None, 0),
+        tables=(),
+        counts={},
+        schema_hash=SchemaHash(""),
+    )
+    changes = tuple(_change(change) for block in blocks for change in block.changes)
+    names = {TableId(change.table_id): change.table for change in changes}
+    return CommitChanges(commit, (), names, EntityChanges(lambda: iter(changes)))
+
+
+def _change(document: EntityChangeOutput) -> EntityChange:
+    states = [
+        None if isinstance(state, msgspec.UnsetType) else _entity(document, state)
+        for state in (document.before, document.after)
+    ]
+    properties = next(
+        tuple(state.properties)
+        for state in (document.after, document.before)
+        if not isinstance(state, msgspec.UnsetType)
+    )
+    return EntityChange(
+        table=f"{document.kind}:{document.type.name}",
+        table_id=document.type.id,
+        id=document.id,
+        kind=_KINDS[document.op],
+        before=states[0],
+        after=states[1],
+        properties=properties,
+    )
+
+
+def _entity(document: EntityChangeOutput, state: EntityStateOutput) -> dict[str, Any]:
+    """Return an entity as an object that `load` reads."""
+    values = {name: value for name, value in state.properties.items() if value is not None}
+    data = {"id": document.id, **values}
+    if isinstance(state.endpoints, msgspec.UnsetType):
+        return {"type": document.type.name, "data": data}
+    return {"edge": document.type.name, "from": state.endpoints.source, "to": state.endpoints.target, "data": data}
+
+
+def _to_arrow(values: list[Any], kind: Any) -> Any:
+    """Return JSON values as an Arrow array. Times and numbers that JSON has as text are parsed."""
+    if pa.types.is_struct(kind):
+        members = [
+            _to_arrow([None if value is None else value.get(member.name) for value in values], member.type)
+            for member in kind
+        ]
+        mask = pa.array([value is None for value in values])
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        if not _is_text_in_json(kind.value_type):
+            return pa.array(values, kind)
+        texts = pa.array(values, pa.list_(pa.utf8()))
+        return texts.cast(kind)
+    if _is_text_in_json(kind):
+        return pa.array(values, pa.utf8()).cast(kind)
+    return pa.array(values, kind)
+
+
+def _is_text_in_json(kind: Any) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_binary(kind))
