@@ -1,7 +1,8 @@
 """`omnigraph.connect`: a graph of a server for Python programs, with the results that `Graph` returns.
 
 In: texts and values. Out: the values of `omnigraph.types`, created from the documents of the server. A server does not
-say what only storage has: `manifest_version` of a result is 0, and a commit has no `branch_id` and `operation_id`.
+say what only storage has: `manifest_version` of a result is 0, a commit has no `branch_id` and `operation_id`, and a
+change has no `wide_properties`.
 """
 
 from __future__ import annotations
@@ -19,20 +20,29 @@ from omnigraph.api.arguments import build_schema, read_schema, source_name
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, TableId
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.client.credentials import find_token
 from omnigraph.client.http import Connection
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.client.remote import HttpGraph, choose_graph
 from omnigraph.engine.limits import Budget
-from omnigraph.engine.mutation.text import EntityCounts, MutationResult
+from omnigraph.engine.mutation.stage import EntityCounts
+from omnigraph.engine.mutation.text import MutationResult
 from omnigraph.engine.operators.rows import result_schema
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import Stream
 from omnigraph.graph.branch_list import BranchStatus
 from omnigraph.graph.diff import ChangeKind, EntityChange, EntityChanges
 from omnigraph.graph.feed import ChangeFeed, CommitChanges
-from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord, Pin, TableMove, WriteOperation
+from omnigraph.graph.manifest.records import (
+    BranchParent,
+    BranchRecord,
+    CommitRecord,
+    Pin,
+    TableId,
+    TableMove,
+    WriteOperation,
+)
 from omnigraph.maintenance.indexed_load import LoadResult
 from omnigraph.pipeline.load.run import LoadCounts
 from omnigraph.query.checks.run import check_query
@@ -170,8 +180,8 @@ class RemoteGraph:
         """Return how a query would run, as text; with `analyze`, run it and return how it ran.
 
         Example:
-            >>> print(served.explain("query q() { match { $p: Person } return { $p.slug } }"))
-            query q ...
+            >>> served.explain("query q() { match { $p: Person } return { $p.slug } }").splitlines()[0]
+            'query q()'
         """
         state = msgspec.to_builtins(self._state(as_of))
         request = wr.ExplainRequest(query=text, name=name, params=_plain(params), analyze=analyze, **state)
@@ -391,7 +401,7 @@ class RemoteGraph:
     def _branch_status(self, branch: BranchOutput) -> BranchStatus:
         parent = None
         if branch.parent_branch is not None and branch.parent_commit_id is not None:
-            parent = BranchParent(branch.parent_branch, CommitId(branch.parent_commit_id))
+            parent = BranchParent(branch.parent_branch, BranchId(""), CommitId(branch.parent_commit_id))
         record = BranchRecord(
             name=branch.name,
             id=BranchId(branch.branch_id),
@@ -401,7 +411,9 @@ class RemoteGraph:
             created_us=branch.created_at,
         )
         head = None if branch.graph_commit_id is None else _commit(self.client.get_commit(branch.graph_commit_id))
-        return BranchStatus(record, head, branch.ahead, branch.behind, branch.error or "")
+        return BranchStatus(
+            record=record, head=head, ahead=branch.ahead, behind=branch.behind, error=branch.error or ""
+        )
 
 
 def _plain(params: Mapping[str, object] | None) -> dict[str, Any] | None:
@@ -507,7 +519,7 @@ def _to_arrow(values: list[Any], kind: Any) -> Any:
             _to_arrow([None if value is None else value.get(member.name) for value in values], member.type)
             for member in kind
         ]
-        mask = pa.array([value is None for value in values])
+        mask = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         if not _is_text_in_json(kind.value_type):
