@@ -19,7 +19,7 @@ from omnigraph.base.display import Displayed
 
 GRAPH = """
     actor apply_schema branch build_indexes changes checkout cleanup close create_branch delete_branch diff doctor embed
-    explain export get_commit index_status list_branches load location log maintain merge mutate optimize pending_writes
+    explain export gate get_commit index_status list_branches load location log maintain merge mutate optimize pending_writes
     plan_schema prepare query read_only recoveries repair require_writable revert schema snapshot spark summary
     table to_networkx types uri
 """
@@ -33,8 +33,8 @@ def test_names_of_the_package() -> None:
     assert dir(og.maintenance) == sorted(og.maintenance.__all__)
     errors = [name for name in dir(og) if name.endswith("Error")]
     assert [name for name in dir(og) if name not in errors] == [
-        "EmbeddingProvider", "Graph", "QueryLimits", "__version__", "init", "lint", "maintenance", "open", "spark",
-        "types",
+        "Cluster", "EmbeddingProvider", "Graph", "QueryLimits", "RemoteGraph", "__version__", "cluster", "connect",
+        "init", "lint", "maintenance", "open", "spark", "types",
     ]  # fmt: skip
     assert {name: getattr(og, name).__name__ for name in errors} == {name: name for name in errors}
     assert all(issubclass(getattr(og, name), og.OmnigraphError) for name in errors)

@@ -229,8 +229,10 @@ class RemoteGraph:
         """Write the graph as lines of graph data, to a file or an open binary file.
 
         Example:
-            >>> served.export("people.jsonl")
-            >>> sum(1 for line in open("people.jsonl"))
+            >>> import io
+            >>> file = io.BytesIO()
+            >>> served.export(file)
+            >>> len(file.getvalue().splitlines())
             3
         """
         state = msgspec.to_builtins(self._state(as_of))
