@@ -19,8 +19,8 @@ from omnigraph.base.display import Displayed
 
 GRAPH = """
     actor apply_schema branch build_indexes changes checkout cleanup close create_branch delete_branch diff doctor embed
-    explain export gate get_commit index_status list_branches load location log maintain merge mutate optimize pending_writes
-    plan_schema prepare query read_only recoveries repair require_writable revert schema snapshot spark summary
+    explain export gate get_commit index_status list_branches load location log maintain merge mutate optimize
+    pending_writes plan_schema prepare query read_only recoveries repair require_writable revert schema snapshot spark summary
     table to_networkx types uri
 """
 RESULT = """
