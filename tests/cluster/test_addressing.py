@@ -113,6 +113,16 @@ def test_gate_of_python(applied_in_place: ExampleCluster) -> None:
     assert graph.merge("review/1", actor="ada").commit is not None
 
 
+def test_applied_policy_is_explained_and_tested(applied: ExampleCluster) -> None:
+    request = ("--actor", "bo", "--action", "change", "--branch", "review/1", "--json")
+    explained = json.loads(applied.run("policy", "explain", *HERE, *request).stdout)
+    assert (explained["allowed"], explained["rule"], explained["graph"]) == (True, "team-writes-on-branches", "books")
+    assert applied.run("policy", "test", *HERE, "--tests", "base.tests.yaml").exit_code == 0
+    assert applied.run("policy", "validate", *HERE).exit_code == 0
+    both = applied.run("policy", "validate", *HERE, "--file", "base.policy.yaml")
+    assert both.exit_code == 2
+
+
 def test_not_a_cluster(tmp_path: Path, applied: ExampleCluster) -> None:
     outcome = applied.run("snapshot", "--cluster", str(tmp_path))
     assert outcome.exit_code == 2

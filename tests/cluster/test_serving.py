@@ -70,6 +70,17 @@ def test_denied_and_unknown_queries_are_the_same(server: ServerProcess) -> None:
     assert _ask(server, "eve", "GET", "/whoami").document["graphs"] == []
 
 
+def test_stored_queries_through_the_command_line(server: ServerProcess, cluster: ExampleCluster) -> None:
+    address = ("--server", f"http://{server.address}", "--json")
+    env = {"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}
+    read = omnigraph("query", "books_of", *address, "--params", '{"author": "x"}', cwd=cluster.path, env=env)
+    assert (read.exit_code, json.loads(read.stdout)["query_name"]) == (0, "books_of")
+    denied = omnigraph("mutate", "add_author", *address, "--params", '{"name": "x"}', cwd=cluster.path, env=env)
+    assert json.loads(denied.stdout)["error_code"] == "policy_denied"
+    unknown = omnigraph("query", "no_such", *address, cwd=cluster.path, env=env)
+    assert json.loads(unknown.stdout)["error_code"] == "query_not_stored"
+
+
 def test_only_a_policy_of_the_server_lists_graphs(server: ServerProcess) -> None:
     assert _ask(server, "bo", "GET", "/graphs").document["graphs"] == [{"graph_id": "books", "uri": "graphs/books"}]
     assert _ask(server, "eve", "GET", "/graphs").status == 403

@@ -20,7 +20,7 @@ from omnigraph.base.errors import Fact, QueryTextError, ResourceLimit, UsageErro
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
 from omnigraph.cli.options import Cluster, GraphId, Insecure, ProfileName, Server, Store, require_finite
 from omnigraph.cli.results import PASS_ONLY_ONE
-from omnigraph.cli.target import SUFFIX, ClusterScope, GraphArguments
+from omnigraph.cli.target import SUFFIX, ClusterScope, GraphArguments, ServerScope
 
 if TYPE_CHECKING:
     from omnigraph.api.arguments import NamedText
@@ -125,8 +125,11 @@ class QueryArguments:
             insecure=self.insecure,
         )
 
-    def read(self) -> tuple[NamedText, dict[str, Any] | None]:
-        """Return the text and the parameters; raise if one is missing or not readable."""
+    def read(self, *, is_run: bool = False) -> tuple[NamedText, dict[str, Any] | None]:
+        """Return the text and the parameters; raise if one is missing or not readable.
+
+        `is_run`: the text of a stored query of a server is empty, because the server has it.
+        """
         if str(self.query) == str(self.params_file) == STDIN:
             raise UsageError(
                 "`--query` and `--params-file` cannot both read stdin",
@@ -135,17 +138,19 @@ class QueryArguments:
             )
         if self.query is not None and self.text is not None:
             raise UsageError("`--query` and `-e` cannot be used together", code="query_twice", hint=PASS_ONLY_ONE)
-        source, text = self._read_text()
+        source, text = self._read_text(is_run=is_run)
         params = read_params(self.params, self.params_file)
 
         from omnigraph.api.arguments import NamedText
 
         return NamedText.make(text, source), params
 
-    def _read_text(self) -> tuple[str, str]:
+    def _read_text(self, *, is_run: bool) -> tuple[str, str]:
         """Return the name of the text and the text: of a file, of the command line, or of a stored query."""
         if self.query is None and self.text is None and self.query_name is not None:
             scope = self.target.find_scope()
+            if is_run and isinstance(scope, ServerScope):
+                return self.query_name, ""
             if isinstance(scope, ClusterScope):
                 from omnigraph.cluster.addressing import find_graph
                 from omnigraph.cluster.serving import read_stored_query

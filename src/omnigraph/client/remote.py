@@ -110,7 +110,12 @@ class HttpGraph:
         return _read(self.connection, "/healthz", service.HealthOutput)
 
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
-        """Run a read query."""
+        """Run a read query. Without a text, the stored query of that name."""
+        if not request.query and request.name is not None:
+            stored = wr.InvokeStoredQueryRequest(
+                params=request.params, branch=request.branch, snapshot=request.snapshot, expect_mutation=False
+            )
+            return self._post(f"queries/{quote(request.name, safe='')}", stored, results.ReadOutput)
         return self._post("query", request, results.ReadOutput)
 
     def explain(self, request: wr.ExplainRequest) -> results.ExplainOutput:
@@ -130,12 +135,19 @@ class HttpGraph:
     # Writing
 
     def mutate(self, request: wr.ChangeRequest, if_commit: str | None = None) -> results.ChangeOutput:
-        """Run a query that changes a branch; with `if_commit`, only if that is its newest commit."""
-        if if_commit is None:
-            return self._post("mutate", request, results.ChangeOutput, is_write=True)
-        headers = {_CONDITION: if_commit}
-        path = "mutate/if-graph-commit"
-        return self._post(path, request, results.ChangeOutput, is_write=True, headers=headers)
+        """Run a query that changes a branch; with `if_commit`, only if that is its newest commit.
+
+        Without a text, run the stored query of that name.
+        """
+        path = "mutate"
+        sent: wr.WireRequest = request
+        if not request.query and request.name is not None:
+            path = f"queries/{quote(request.name, safe='')}"
+            sent = wr.InvokeStoredQueryRequest(params=request.params, branch=request.branch, expect_mutation=True)
+        if if_commit is not None:
+            path = f"{path}/if-graph-commit"
+        headers = {} if if_commit is None else {_CONDITION: if_commit}
+        return self._post(path, sent, results.ChangeOutput, is_write=True, headers=headers)
 
     def load(self, parameters: wr.LoadParameters, data: bytes) -> results.IngestOutput:
         """Load lines of graph data."""

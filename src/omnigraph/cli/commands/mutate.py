@@ -45,7 +45,7 @@ def mutate(
     Later statements see the changes of earlier ones. Nothing is written if the result violates the schema, or if no
     entity matches.
     """
-    text, params = query.read()
+    text, params = query.read(is_run=True)
     reached = query.target.connect(actor=actor, limits=limits.limits(), read_only=False).print_location()
 
     from omnigraph.wire.requests import ChangeRequest

@@ -53,7 +53,7 @@ def query(
 
     The query reads one snapshot: the newest of the branch, or the one that --commit, --version or --at selects.
     """
-    text, params = query.read()
+    text, params = query.read(is_run=True)
     scope = query.target.scope()
     allowed = limits.limits(max_hops, exact=exact)
     if spark_master is not None and engine is not QueryEngine.SPARK:
