@@ -123,6 +123,20 @@ def test_applied_policy_is_explained_and_tested(applied: ExampleCluster) -> None
     assert both.exit_code == 2
 
 
+def test_applied_provider_creates_vectors(new: ExampleCluster) -> None:
+    schema = "node Doc { name: String @key  vec: Vector(4)? }"
+    (new.path / "books.pg").write_text(schema)
+    (new.path / "queries" / "books.gq").write_text(
+        'query near() { match { $d: Doc } return { $d.name } order { nearest($d.vec, "text") } limit 1 }'
+    )
+    new.edit("cluster.yaml", lambda text: text.replace("queries/ }", "queries/, embedding_provider: mock }"))
+    new.edit("cluster.yaml", lambda text: text + "providers: { embedding: { mock: { kind: mock } } }\n")
+    assert new.apply()["converged"]
+    og.open(new.graph).load([{"name": "a", "vec": [1.0, 0.0, 0.0, 0.0]}], type="Doc")
+    near = new.run("query", "near", *HERE, "--json")
+    assert json.loads(near.stdout)["rows"] == [{"d.name": "a"}], near.stderr
+
+
 def test_not_a_cluster(tmp_path: Path, applied: ExampleCluster) -> None:
     outcome = applied.run("snapshot", "--cluster", str(tmp_path))
     assert outcome.exit_code == 2

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph import QueryLimits
     from omnigraph.api.graph import Graph
     from omnigraph.client.http import Connection
+    from omnigraph.client.local import LocalGraph
     from omnigraph.client.protocol import GraphClient
 
 SUFFIX: Final = ".omni"
@@ -385,6 +386,8 @@ class GraphArguments(StorageArguments):
             render_hint=lambda hint: render_hint(hint, scope_arguments(scope)),
             as_of=as_of,
         )
+        if isinstance(scope, ClusterScope):
+            client = _with_applied_provider(client, scope)
         parameters = {} if state is None else state.parameters(client, is_served=False)
         return ReachedGraph(self.context, storage, client, parameters)
 
@@ -417,6 +420,16 @@ def open_connection(scope: ServerScope, *, is_insecure: bool) -> Connection:
     from omnigraph.client.http import Connection
 
     return Connection(scope.url, find_token(scope.name), is_insecure=is_insecure)
+
+
+def _with_applied_provider(client: LocalGraph, scope: ClusterScope) -> LocalGraph:
+    """Return the graph of a cluster with its deployed embedding provider, if it has one."""
+    from omnigraph.cluster.addressing import find_graph
+    from omnigraph.cluster.serving import find_applied_provider
+
+    graph = find_graph(scope.address, scope.graph)
+    provider = find_applied_provider(graph.ledger, graph.id, os.environ)
+    return client if provider is None else client.with_provider(provider)
 
 
 FLAGS_OF_STORAGE: Final = {

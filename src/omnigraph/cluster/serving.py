@@ -6,14 +6,17 @@ raises. A server, `apply` and data writes through a cluster get the same values 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.base.authorization import Authority
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import did_you_mean
 from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.cluster.config import provider_settings
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.resources import digest_of, parse_stored_policy, stored_path
+from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.policy.cedar import CompiledPolicy, compile_bundle
 from omnigraph.policy.gate import PolicyGate
 
@@ -64,6 +67,13 @@ def stored_queries(ledger: Ledger, graph_id: str) -> tuple[str, ...]:
     """Return the names of the deployed queries of a graph, sorted."""
     prefix = f"query.{graph_id}."
     return tuple(sorted(address.removeprefix(prefix) for address in ledger.resources if address.startswith(prefix)))
+
+
+def find_applied_provider(ledger: Ledger, graph_id: str, environment: Mapping[str, str]) -> ConfiguredProvider | None:
+    """Return the deployed embedding provider of a graph, or None. Its key is a variable of the environment."""
+    address = ledger.resources[f"graph.{graph_id}"].embedding_provider
+    profile = None if address is None else ledger.resources[address].embedding_profile
+    return None if profile is None else ConfiguredProvider(provider_settings(profile), environment)
 
 
 def read_resource(store: LedgerStore, ledger: Ledger, address: str) -> bytes:

@@ -17,10 +17,10 @@ from typing import Final
 from omnigraph.base.errors import MachineError, OmnigraphError, UsageError
 from omnigraph.client.local import LocalGraph
 from omnigraph.cluster.addressing import require_ledger
-from omnigraph.cluster.config import SERVER_SCOPE, provider_settings
+from omnigraph.cluster.config import SERVER_SCOPE
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.observe import graph_location
-from omnigraph.cluster.serving import read_policy_of, read_stored_query, stored_queries
+from omnigraph.cluster.serving import find_applied_provider, read_policy_of, read_stored_query, stored_queries
 from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.policy.cedar import CompiledPolicy
@@ -168,19 +168,15 @@ def _make_gate(
 
 
 def _find_provider(settings: DeploymentSettings, ledger: Ledger, graph_id: str) -> ConfiguredProvider | None:
-    address = ledger.resources[f"graph.{graph_id}"].embedding_provider
-    profile = None if address is None else ledger.resources[address].embedding_profile
-    if profile is None:
-        return None
-    provider = provider_settings(profile)
-    variable = provider.key_variable
+    provider = find_applied_provider(ledger, graph_id, settings.environment)
+    variable = None if provider is None else provider.settings.key_variable
     if variable is not None and not settings.environment.get(variable, "").strip():
         raise MachineError(
             f"the embedding provider of graph '{graph_id}' needs the variable {variable}, which is not set",
             code="embedding_key_missing",
             hint=f"Set {variable} for the server.",
         )
-    return ConfiguredProvider(provider, settings.environment)
+    return provider
 
 
 def _read_query(store: LedgerStore, ledger: Ledger, graph_id: str, name: str, catalog: Catalog) -> StoredQuery:
