@@ -124,7 +124,7 @@ def test_applied_policy_is_explained_and_tested(applied: ExampleCluster) -> None
 
 
 def test_applied_provider_creates_vectors(new: ExampleCluster) -> None:
-    schema = "node Doc { name: String @key  vec: Vector(4)? }"
+    schema = 'node Doc { name: String @key  vec: Vector(4)? @embed("name") }'
     (new.path / "books.pg").write_text(schema)
     (new.path / "queries" / "books.gq").write_text(
         'query near() { match { $d: Doc } return { $d.name } order { nearest($d.vec, "text") } limit 1 }'
