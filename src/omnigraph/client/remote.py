@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,9 +13,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
 from omnigraph.wire import changes, commits, maintenance, results, service
-
-if TYPE_CHECKING:
-    from omnigraph.wire import requests as wr
+from omnigraph.wire import requests as wr
 
 Document = TypeVar("Document")
 _CONDITION = "Omnigraph-If-Graph-Commit"
