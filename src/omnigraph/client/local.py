@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from omnigraph.base.hints import Hint
     from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
     from omnigraph.engine.options import QueryLimits
+    from omnigraph.graph.rows.blobs import StoredBlob
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
     from omnigraph.wire.maintenance import GraphHealthOutput
@@ -155,6 +156,13 @@ class LocalGraph:
         location = self.graph.location
         findings = check_graph(self.graph, machine=False)
         return graph_health_output(self.uri, location.uri, findings, read_table_figures(location), render_hint)
+
+    def find_blob(self, parameters: wr.BlobParameters) -> StoredBlob:
+        """Return a blob, whose bytes are read later."""
+        from omnigraph.graph.rows.blobs import find_blob
+
+        type_name = f"{parameters.entity}:{parameters.type.strip()}"
+        return find_blob(self._read(parameters), type_name, parameters.id, parameters.property)
 
     def list_graphs(self) -> GraphListResponse:
         """Return this graph: a process opens one."""

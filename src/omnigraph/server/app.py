@@ -28,6 +28,7 @@ from omnigraph.client.mcp import Tool, answer, is_write
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, Work, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
+from omnigraph.server.blobs import blob_response
 from omnigraph.server.bodies import (
     CONTRACT,
     CONTRACT_VERSION,
@@ -273,7 +274,8 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
         return json_response(await _poll(serving, route, call, request), request)
     lane = route.lane if route.choose_lane is None else route.choose_lane(call)
     if lane is LaneName.READ or route.is_preview(call):
-        return await _read(serving, route, call, request, partial(json_response, request=request))
+        respond = blob_response if route.is_blob else json_response
+        return await _read(serving, route, call, request, partial(respond, request=request))
     async with admission.change(request.scope["omnigraph.actor"]):
         document = await admission.writes.run(lambda: route.run(call))
     if getattr(document, "commit", None) is not None:

@@ -92,6 +92,8 @@ def _server_operation(route: ServerRoute) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     statuses = (*_ALWAYS, *route.statuses, *(_WITH_BODY if route.body is not None else ()))
     media_type = "application/x-ndjson" if route.lane is LaneName.STREAM else "application/json"
+    if route.is_blob:
+        media_type = "application/octet-stream"
     operation: dict[str, Any] = {
         "operationId": route.operation_id,
         "summary": route.summary,
@@ -102,6 +104,9 @@ def _operation(route: Route) -> dict[str, Any]:
         names = [kind.__name__ for kind in (route.response, route.other_response) if kind is not None]
         schema = {"anyOf": [{"$ref": _REFERENCE.format(name=name)} for name in names]}
         operation["responses"]["200"]["content"][media_type]["schema"] = schema
+    if route.is_blob:
+        operation["responses"]["206"] = {**_answer(None, media_type), "description": "A range"}
+        operation["responses"]["304"] = {"description": "The client has these bytes"}
     if route.body is bytes:
         operation["requestBody"] = {"required": True, "content": {"application/x-ndjson": {"schema": _TEXT}}}
     elif route.body is not None:

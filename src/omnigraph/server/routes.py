@@ -101,6 +101,8 @@ class Route:
     parameters: type[requests.WireRequest] = requests.NoParameters
     body: type[requests.WireRequest] | type[bytes] | None = None
     lane: LaneName = LaneName.READ
+    is_blob: bool = False
+    """Whether the response is bytes with an ETag and ranges."""
     body_bytes_max: int = limits.SERVER_BODY_BYTES_MAX
     is_conditional: bool = False
     """Whether it requires the header `Omnigraph-If-Graph-Commit`."""
@@ -443,6 +445,19 @@ ROUTES: Final = (
         run=lambda call: call.graph.diff(call.parameters),
         response=changes.DiffOutput,
         statuses=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/blob",
+        operation="getBlob",
+        summary="The bytes of a Blob property, or a range of them; HEAD returns their length",
+        action=GraphAction.READ,
+        subject=_state_of_parameters,
+        parameters=requests.BlobParameters,
+        run=lambda call: call.graph.find_blob(call.parameters),
+        response=None,
+        is_blob=True,
+        statuses=(206, 304, 412, 416),
     ),
     Route(
         method="GET",

@@ -32,6 +32,7 @@ _STATUSES_OF_CODES: Final = {
     "embedding_failed": 502,
     "method_not_allowed": 405,
     "query_time": 504,
+    "range_invalid": 416,
 }
 _CODES: Final = {
     400: "bad_request",

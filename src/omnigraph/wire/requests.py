@@ -21,6 +21,15 @@ class StateParameters(WireRequest, frozen=True, kw_only=True):
     snapshot: str | None = None
 
 
+class BlobParameters(StateParameters, frozen=True, kw_only=True):
+    """A blob: a property of one entity of a state."""
+
+    entity: Literal["node", "edge"]
+    type: str
+    id: str
+    property: str
+
+
 class QueryRequest(StateParameters, frozen=True, kw_only=True):
     """A read query: its text, which of its queries to run, and the values of its parameters."""
 
