@@ -26,6 +26,7 @@ BENCHMARKS: Final = (
     "memory",
     "executors",
     "query",
+    "search",
     "optimize",
     "cleanup",
     "delta",

@@ -57,7 +57,7 @@ SECTIONS: Final = (
         "Queries",
         "100,000 persons and 2.4 million edges, fewer in a quick run. All engines have opened their data and prepared "
         "their statements; the first query of a new process counts from the end of its imports.",
-        ("query",),
+        ("query", "search"),
         (
             Plot("query", "Warm queries of several engines", PlotKind.BARS, ("query",), without=_FIRST),
             Plot("query_first", "The first query of a process", PlotKind.BARS, ("query",), _FIRST),

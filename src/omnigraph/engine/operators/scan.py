@@ -28,7 +28,7 @@ from omnigraph.query.plan.types import Entity, ValueType
 from omnigraph.query.rules.search_choice import PredicateRequest, SearchChoice, SearchPath, choose_predicate
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
-from omnigraph.schema.property_types import EnumType, IndexKind, Scalar, ScalarType
+from omnigraph.schema.property_types import EnumType, IndexKind, Scalar, ScalarType, VectorType
 from omnigraph.storage.lance.dataset import column_text, text_literal
 from omnigraph.storage.lance.search import WordsQuery
 
@@ -146,7 +146,10 @@ def stream_rows(
     entity: Entity, names: tuple[str, ...], scan_filter: ScanFilter, context: ExecutionContext
 ) -> Iterator[Frame]:
     """Read rows of a table from storage; filter here what storage cannot."""
-    where, rest = storage_filter(scan_filter.pushed)
+    # Lance holds the vectors of many batches to test them for null, so this is done here if they are read anyway.
+    tested = tuple(part for part in scan_filter.pushed if _tests_vector(part, names))
+    where, rest = storage_filter(tuple(part for part in scan_filter.pushed if part not in tested))
+    rest = (*tested, *rest)
     residual = (*rest, *scan_filter.residual)
     columns = columns_to_read(names, ScanFilter((), residual))
     for batch in context.reader(entity.table).read_batches(columns, where):
@@ -155,6 +158,15 @@ def stream_rows(
             frame = frame.filter(condition_mask(residual, frame))
         if frame.length:
             yield frame.select(f"{entity.name}.{name}" for name in names)
+
+
+def _tests_vector(condition: ex.Expr, names: tuple[str, ...]) -> bool:
+    """Return whether a condition tests one of these columns, a vector, for null."""
+    match condition:
+        case ex.IsNull(ex.ColumnRef(column=name, type=VectorType())):
+            return name in names
+        case _:
+            return False
 
 
 def matching_positions(
