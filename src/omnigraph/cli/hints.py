@@ -11,6 +11,7 @@ _FLAGS: Final = {
     "actor": "as",
     "build_indexes": "with-indexes",
     "from_": "from",
+    "graph_id": "graph",
     "memory_bytes": "max-memory",
     "rejects": "errors",
     "seconds": "max-seconds",

@@ -94,7 +94,7 @@ def find_graphs(address: str, graph_id: str | None = None) -> tuple[ClusterGraph
         raise NotFoundError(
             f"the cluster has no graph '{graph_id}': {_listed(ledger)}",
             code="graph_not_applied",
-            hint=hint("Pass one of them as {}.", Argument("graph", Placeholder("ID"))),
+            hint=hint("Pass one of them as {}.", Argument("graph_id", Placeholder("ID"))),
             facts={"graph": graph_id, "graphs": list(ledger.graph_ids)},
         )
     ids = ledger.graph_ids if graph_id is None else (graph_id,)
@@ -111,7 +111,7 @@ def find_graph(address: str, graph_id: str | None = None) -> ClusterGraph:
         raise UsageError(
             f"the cluster has {'no graph' if not graphs else 'several graphs'}: {_listed(ledger)}",
             code="graph_unnamed",
-            hint=hint("Pass one of them as {}.", Argument("graph", Placeholder("ID"))),
+            hint=hint("Pass one of them as {}.", Argument("graph_id", Placeholder("ID"))),
             facts={"graphs": list(ledger.graph_ids)},
         )
     return graphs[0]

@@ -10,12 +10,13 @@ at the old location are neither read nor changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import FormatError
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import hold_lease
@@ -30,8 +31,8 @@ from omnigraph.storage.objects import ObjectStore
 _BRANCH_VERSION: Final = re.compile(r"(.+?/tree/.+)/_versions/\d+\.manifest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocationFix:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LocationFix(Displayed):
     """What a fix of the location rewrote, or would rewrite."""
 
     recorded: str
@@ -49,6 +50,15 @@ class LocationFix:
     def is_needed(self) -> bool:
         """Whether the graph is elsewhere than it recorded."""
         return self.recorded not in ("", self.uri)
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "recorded": self.recorded,
+            "uri": self.uri,
+            "lance_branches": self.lance_branches,
+            "files": self.files,
+            "applied": self.applied,
+        }
 
 
 def fix_location(
