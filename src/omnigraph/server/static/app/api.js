@@ -3,12 +3,20 @@
 
 import { begin, end, session } from "./state.js";
 
+// The server writes hints for programs that send requests. For these errors a person needs another one.
+const HINTS = {
+  graph_missing: "The page Graphs lists the graphs of the server.",
+  graph_id_invalid: "The page Graphs lists the graphs of the server.",
+  query_not_stored: "Choose one of the list of stored queries.",
+};
+const isForPrograms = (hint) => /GET \/|(Send|Omit) (the|`)|without `wait`/.test(hint);
+
 export class ApiError extends Error {
   constructor(status, document) {
     super(document.error || `the server answered with status ${status}`);
     this.status = status;
     this.code = document.error_code;
-    this.hint = document.hint || "";
+    this.hint = HINTS[this.code] || (isForPrograms(document.hint || "") ? "" : document.hint || "");
     this.problems = document.problems || [];
     this.document = document;
   }
@@ -79,6 +87,9 @@ export const runQuery = (graph, body, options) => send("POST", `${of(graph)}/que
 export const explainQuery = (graph, body, options) => send("POST", `${of(graph)}/explain`, { body, ...options });
 export const lintQueries = (graph, body, options) => send("POST", `${of(graph)}/lint`, { body, ...options });
 export const mutate = (graph, body, options) => send("POST", `${of(graph)}/mutate`, { body, ...options });
+export const listQueries = (graph, options) => send("GET", `${of(graph)}/queries`, options);
+export const invokeQuery = (graph, name, body, options) =>
+  send("POST", `${of(graph)}/queries/${encodeURIComponent(name)}`, { body, ...options });
 export const listBranches = (graph, options) => send("GET", `${of(graph)}/branches`, options);
 export const createBranch = (graph, body) => send("POST", `${of(graph)}/branches`, { body });
 export const deleteBranch = (graph, name) => send("DELETE", `${of(graph)}/branches/${encodeURIComponent(name)}`);

@@ -46,16 +46,27 @@ function App() {
 
 function Frame({ caller, onLogOut }) {
   const address = useAddress();
-  const graphs = useRequest((signal) => listGraphs({ signal }), []);
+  const graphs = useRequest((signal) => readGraphs(caller, signal), []);
+  if (graphs.error) return html`<${Shell} caller=${caller} onLogOut=${onLogOut} address=${address} graphs=${{ graphs: [] }}><${ErrorBox} error=${graphs.error} /><//>`;
   return html`<${Answer} answer=${graphs}>${(list) => {
     const ids = list.graphs.map((graph) => graph.graph_id);
-    if (address.page === "start" && ids.length === 1 && !list.quarantined) {
+    if (address.page === "start" && ids.length === 1 && !list.quarantined?.length) {
       location.replace(makeAddress({ graph: ids[0], ref: "main", page: "query" }));
       return html`<main class="alone"><${Loading} /></main>`;
     }
     const frame = { caller, onLogOut, address, graphs: list };
     return address.graph ? html`<${GraphFrame} key=${address.graph} ...${frame} />` : html`<${Shell} ...${frame}><${GraphsPage} graphs=${list} caller=${caller} /><//>`;
   }}<//>`;
+}
+
+// A policy may deny the list of the graphs. Then it has those that the caller may use.
+async function readGraphs(caller, signal) {
+  try {
+    return await listGraphs({ signal });
+  } catch (error) {
+    if (error.status !== 403 || !caller.graphs.length) throw error;
+    return { graphs: caller.graphs };
+  }
 }
 
 function GraphFrame(frame) {

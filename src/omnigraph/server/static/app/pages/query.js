@@ -1,10 +1,11 @@
 // Write, check and run queries. A change runs only after its branch is confirmed.
 
 import { html, useEffect, useMemo, useRef, useState } from "../../vendor/htm-preact.js";
-import { getCatalog, lintQueries, mutate, parseExact, runQuery } from "../api.js";
+import { getCatalog, invokeQuery, lintQueries, listQueries, mutate, parseExact, runQuery } from "../api.js";
 import { Editor, Problems } from "../parts/editor.js";
 import { Icon } from "../parts/icons.js";
 import { ChangeResult, ReadResult } from "../parts/result.js";
+import { columnsOf, describeStored, StoredHead, StoredList } from "../parts/stored.js";
 import { positionOf } from "../parts/tokens.js";
 import { exampleQuery, TypeName, typesOf } from "../parts/types.js";
 import { Answer, Confirm, count, Empty, ErrorBox, Loading, Notice, number, Panel, relativeTime } from "../parts/widgets.js";
@@ -14,7 +15,7 @@ const CHECK_MILLISECONDS = 250;
 const drafts = new Map();
 
 export function QueryPage({ address }) {
-  const { graph, ref, state, may, reload } = usePlace();
+  const { graph, ref, state, may, reload, link } = usePlace();
   const catalog = useRequest((signal) => getCatalog(graph, state, { signal }), [graph, ref]);
   const types = useMemo(() => catalog.value && typesOf(catalog.value), [catalog.value]);
   const [text, setText] = useState(address.options.q ?? drafts.get(graph) ?? "");
@@ -23,7 +24,11 @@ export function QueryPage({ address }) {
   const [run, setRun] = useState({});
   const [pending, setPending] = useState(null);
   const check = useCheck(graph, ref, state, text);
-  const query = check.queries.find(({ name }) => name === chosen) || check.queries[0];
+  const mayInvoke = may("invoke_query");
+  const queries = useRequest((signal) => (mayInvoke ? listQueries(graph, { signal }) : Promise.resolve({ queries: [] })), [graph, mayInvoke]);
+  const name = address.options.stored;
+  const stored = useMemo(() => queries.value?.queries.filter((entry) => entry.name === name).map(describeStored)[0], [queries.value, name]);
+  const query = stored || check.queries.find(({ name }) => name === chosen) || check.queries[0];
   const problems = check.problems;
 
   useEffect(() => {
@@ -34,25 +39,34 @@ export function QueryPage({ address }) {
   }, [types]);
   useEffect(() => setParameters((old) => fillParameters(old, query?.parameters || [])), [JSON.stringify(query?.parameters)]);
 
+  useEffect(() => {
+    run.stop?.abort();
+    setRun({});
+  }, [name]);
+
+  const edit = (newText) => {
+    setText(newText);
+    if (name) location.hash = link("query");
+  };
   const start = async () => {
     run.stop?.abort();
     const stop = new AbortController();
     setRun({ stop });
     try {
-      const checked = await check.now(stop.signal);
-      const target = checked.queries.find(({ name }) => name === chosen) || checked.queries[0];
-      if (checked.errors.length || !target) return setRun({ isRejected: true });
-      const params = parameters.trim() ? parseParameters(parameters) : {};
-      const request = { query: text, name: target.name, params };
-      rememberQuery(text);
+      const target = stored || (await check.now(stop.signal, chosen));
+      if (!target) return setRun({ isRejected: true });
+      const params = target.parameters.length && parameters.trim() ? parseParameters(parameters) : {};
+      const request = stored ? { params, expect_mutation: target.kind === "mutation" } : { query: text, name: target.name, params };
+      if (!stored) rememberQuery(text);
       if (target.kind === "mutation") {
-        setPending(request);
+        setPending({ target, request });
         return setRun({});
       }
       const began = performance.now();
-      const result = await runQuery(graph, { ...request, ...state }, { signal: stop.signal });
+      const body = { ...request, ...state };
+      const result = await (stored ? invokeQuery(graph, name, body, { signal: stop.signal }) : runQuery(graph, body, { signal: stop.signal }));
       const milliseconds = performance.now() - began;
-      return setRun({ result, request: { ...request, ...state }, columns: target.columns, milliseconds });
+      return setRun({ result, request: body, columns: target.columns || columnsOf(result), milliseconds, isStored: Boolean(stored) });
     } catch (error) {
       return setRun(error.name === "AbortError" ? { isStopped: true } : { error });
     }
@@ -61,7 +75,8 @@ export function QueryPage({ address }) {
     setPending(null);
     setRun({ isChanging: true });
     try {
-      setRun({ change: await mutate(graph, { ...pending, branch: ref }) });
+      const body = { ...pending.request, branch: ref };
+      setRun({ change: await (pending.target.isStored ? invokeQuery(graph, pending.target.name, body) : mutate(graph, body)) });
       reload();
       catalog.reload();
     } catch (error) {
@@ -84,18 +99,19 @@ export function QueryPage({ address }) {
             ${run.stop
               ? html`<button type="button" id="stop" onClick=${() => run.stop.abort()}><${Icon} name="stop" />Stop</button>`
               : html`<button type="button" id="run" class="primary" disabled=${Boolean(cannot) || run.isChanging} onClick=${start}><${Icon} name="play" />${isChange ? "Run change …" : "Run"}</button>`}
-            ${check.queries.length > 1 && html`<select id="query-name" aria-label="Query to run" value=${query?.name} onChange=${(event) => setChosen(event.target.value)}>
-              ${check.queries.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+            ${!stored && check.queries.length > 1 && html`<select id="query-name" aria-label="Query to run" value=${query?.name} onChange=${(event) => setChosen(event.target.value)}>
+              ${check.queries.map((entry) => html`<option value=${entry.name}>${entry.name}</option>`)}
             </select>`}
             <span class="muted small shortcut">Ctrl + Enter</span>
             ${cannot && html`<span class="small warning-text">${cannot}</span>`}
           </div>
-          <${Editor} id="query-text" label="Query" text=${text} problems=${problems} onInput=${setText} onRun=${start} />
+          ${stored ? html`<${StoredHead} query=${stored} />` : html`<${Editor} id="query-text" label="Query" text=${text} problems=${problems} onInput=${setText} onRun=${start} />`}
           ${query?.parameters.length > 0 && html`<label class="parameters"><span class="muted small">Parameters</span>
             <${Editor} id="query-parameters" label="Parameters as JSON" text=${parameters} onInput=${setParameters} onRun=${start} /></label>`}
-          ${problems.length > 0 && html`<${Problems} problems=${problems} onGo=${goTo} />`}
+          ${!stored && problems.length > 0 && html`<${Problems} problems=${problems} onGo=${goTo} />`}
         <//>
         <div class="result" id="result">
+          ${name && queries.value && !stored && html`<${Notice} kind="warning"><p>You may not use a stored query <code>${name}</code>, or the graph has none.</p><//>`}
           ${run.stop && html`<${Loading} text="Running" />`}
           ${run.isChanging && html`<${Loading} text="Changing the graph" />`}
           ${run.isRejected && html`<${Notice} kind="error">The query has ${count(check.errors.length, "error")}. Nothing was run.<//>`}
@@ -107,18 +123,19 @@ export function QueryPage({ address }) {
       </div>
       <aside class="query-side">
         <${Panel} title="Types">
-          <${Answer} answer=${catalog}>${() => html`<${TypeList} types=${types} onChoose=${(type) => setText(exampleQuery(type))} />`}<//>
+          <${Answer} answer=${catalog}>${() => html`<${TypeList} types=${types} onChoose=${(type) => edit(exampleQuery(type))} />`}<//>
         <//>
-        <${Panel} title="Recent queries"><${Recent} onChoose=${setText} key=${run} /><//>
+        ${mayInvoke && html`<${Panel} title="Stored queries"><${StoredList} answer=${queries} current=${name} /><//>`}
+        <${Panel} title="Recent queries"><${Recent} onChoose=${edit} key=${run} /><//>
       </aside>
     </div>
     ${pending && html`<${Confirm} title="Change the graph" action=${`Run on branch ${ref}`} onConfirm=${change} onCancel=${() => setPending(null)}>
-      <p>The query <code>${pending.name}</code> changes the branch <strong>${ref}</strong> of graph <strong>${graph}</strong>.</p>
+      <p>The query <code>${pending.target.name}</code> changes the branch <strong>${ref}</strong> of graph <strong>${graph}</strong>.</p>
       <p class="muted">It is one commit, with you as its actor.</p>
     <//>`}`;
 }
 
-// Check the text a moment after it was changed. `now` checks it immediately.
+// Check the text a moment after it was changed. `now` checks it immediately, and returns the chosen query if it is correct.
 function useCheck(graph, ref, state, text) {
   const [checked, setChecked] = useState({ errors: [], warnings: [], queries: [] });
   const request = (signal) => lintQueries(graph, { files: [{ name: "query", text }], ...state }, { signal });
@@ -130,10 +147,10 @@ function useCheck(graph, ref, state, text) {
       stop.abort();
     };
   }, [graph, ref, text]);
-  const now = async (signal) => {
+  const now = async (signal, chosen) => {
     const document = await request(signal);
     setChecked(document);
-    return document;
+    return document.errors.length ? undefined : document.queries.find(({ name }) => name === chosen) || document.queries[0];
   };
   const problems = useMemo(() => [...checked.errors, ...checked.warnings.map((warning) => ({ ...warning, isWarning: true }))], [checked]);
   return { ...checked, problems: text.trim() ? problems : [], now };
@@ -169,7 +186,7 @@ function TypeList({ types, onChoose }) {
   const row = (type) => html`<li><button type="button" class="row-button" title=${`Query ${type.name}`} onClick=${() => onChoose(type)}>
     <${TypeName} type=${type} /><span class="mono muted">${number(type.count)}</span></button></li>`;
   if (!types.nodes.length) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg graph.omni" />`;
-  return html`<ul class="rows">${types.nodes.map(row)}</ul>${types.edges.length > 0 && html`<h3>Edges</h3><ul class="rows">${types.edges.map(row)}</ul>`}`;
+  return html`<h3>Nodes</h3><ul class="rows">${types.nodes.map(row)}</ul>${types.edges.length > 0 && html`<h3>Edges</h3><ul class="rows">${types.edges.map(row)}</ul>`}`;
 }
 
 function Recent({ onChoose }) {

@@ -5,17 +5,18 @@ import { edgeWord } from "./types.js";
 
 export const NODES_MAX = 500;
 export const STEP = 25;
-const EDGES_MAX = 2_000;
+export const EDGES_MAX = 2_000;
 
 const typeOfColumn = (types, column) => [...types.nodes, ...types.edges].find((type) => type.name === column.type);
 export const hasEntities = (columns, types) => columns.some((column) => typeOfColumn(types, column));
 
-// An immutable set of nodes and edges by key. `isFull` says that nodes were left out.
-export const nothing = { nodes: new Map(), edges: new Map(), isFull: false };
+// An immutable set of nodes and edges by key. `isFull` says that nodes were left out, `cut` lists the types with more edges.
+export const nothing = { nodes: new Map(), edges: new Map(), isFull: false, cut: [] };
 
 export function addRows(drawn, rows, columns, types) {
   const nodes = new Map(drawn.nodes);
   const edges = new Map(drawn.edges);
+  const { cut } = drawn;
   let { isFull } = drawn;
   const typed = columns.map((column) => ({ name: column.name, type: typeOfColumn(types, column) })).filter(({ type }) => type);
   for (const row of rows) {
@@ -28,7 +29,7 @@ export function addRows(drawn, rows, columns, types) {
       else nodes.set(`${type.key} ${entity["@id"]}`, { key: `${type.key} ${entity["@id"]}`, type, id: entity["@id"], entity });
     }
   }
-  return { nodes, edges, isFull };
+  return { nodes, edges, isFull, cut };
 }
 
 function makeEdge(type, entity) {
@@ -43,10 +44,12 @@ export async function addEdgesBetween(drawn, types, graph, state, signal) {
   const idsOf = (name) => [...drawn.nodes.values()].filter((node) => node.type.name === name).map((node) => node.id);
   const loadable = types.edges.map((type) => ({ type, sources: idsOf(type.source), targets: idsOf(type.target) })).filter(({ sources, targets }) => sources.length && targets.length);
   const answers = await Promise.all(loadable.map(({ type, sources, targets }) => {
-    const query = `query q($sources: [String], $targets: [String]) { match { $a $e:${edgeWord(type.name)} $b  $a.id in $sources  $b.id in $targets } return { $e } limit ${EDGES_MAX} }`;
+    const query = `query q($sources: [String], $targets: [String]) { match { $a $e:${edgeWord(type.name)} $b  $a.id in $sources  $b.id in $targets } return { $e } limit ${EDGES_MAX + 1} }`;
     return runQuery(graph, { query, params: { sources, targets }, ...state }, { signal });
   }));
-  return answers.reduce((sum, answer, index) => addRows(sum, answer.rows, [{ name: "e", type: loadable[index].type.name }], types), drawn);
+  const cut = loadable.filter((_, index) => answers[index].rows.length > EDGES_MAX).map(({ type }) => type.name);
+  const add = (sum, { rows }, index) => addRows(sum, rows.slice(0, EDGES_MAX), [{ name: "e", type: loadable[index].type.name }], types);
+  return answers.reduce(add, { ...drawn, cut });
 }
 
 // The edge types of a node, by direction.

@@ -3,7 +3,7 @@
 
 import { html, useEffect, useRef, useState } from "../../vendor/htm-preact.js";
 import { begin, end, usePlace } from "../state.js";
-import { addEdgesBetween, addRows, directionsOf, drawnEdges, expand, NODES_MAX, nothing, STEP } from "./entities.js";
+import { addEdgesBetween, addRows, directionsOf, drawnEdges, EDGES_MAX, expand, NODES_MAX, nothing, STEP } from "./entities.js";
 import { Value } from "./table.js";
 import { TypeName } from "./types.js";
 import { count, Empty, ErrorBox, Loading, Notice, number } from "./widgets.js";
@@ -49,6 +49,7 @@ export function GraphView({ rows, columns, types }) {
   };
   return html`
     ${drawn.isFull && html`<${Notice} kind="warning"><p>${number(NODES_MAX)} nodes are drawn, and the others are left out. Use a smaller limit to see all of them.</p><//>`}
+    ${drawn.cut.length > 0 && html`<${Notice} kind="warning"><p>Between these nodes, ${number(EDGES_MAX)} edges of type ${drawn.cut.join(", ")} are drawn, and the others are left out.</p><//>`}
     ${error && html`<${ErrorBox} error=${error} />`}
     <div class="graph-view">
       <${Canvas} drawn=${drawn} selected=${selected} onSelect=${setSelected} />

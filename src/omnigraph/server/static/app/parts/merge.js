@@ -30,6 +30,7 @@ export function MergeView({ options }) {
   const canPreview = source && source !== target;
   const preview = useRequest((signal) => (canPreview ? mergeBranches(graph, { ...request, dry_run: true }, { signal }) : Promise.resolve(null)), [graph, source, target]);
   const conflicts = preview.value?.merge_conflicts || [];
+  const isDiverged = conflicts.some(isOfSchema);
   const isDecided = conflicts.every((conflict) => takes[keyOf(conflict)] && !isOfSchema(conflict));
   const resolve = conflicts.length
     ? conflicts.map((conflict) => ({ entity_kind: conflict.entity_kind, type_name: conflict.type_name, entity_id: conflict.entity_id, take: takes[keyOf(conflict)] }))
@@ -71,9 +72,9 @@ export function MergeView({ options }) {
     ${run.result && html`<${MergeResult} result=${run.result} />`}
     ${!canPreview && html`<${Notice}><p>Choose two different branches.</p><//>`}
     ${canPreview && !run.result && html`<${Answer} answer=${preview}>${(document) => document && html`
-      <${Preview} document=${decided.value || document} conflicts=${conflicts} isDecided=${isDecided} />
+      <${Preview} document=${decided.value || document} conflicts=${conflicts} isDecided=${isDecided} isDiverged=${isDiverged} />
       ${decided.error && html`<${ErrorBox} error=${decided.error} />`}
-      ${conflicts.length > 0 && html`<${Panel} title=${count(conflicts.length, "conflict")} actions=${html`
+      ${conflicts.length > 0 && html`<${Panel} title=${count(conflicts.length, "conflict")} actions=${!isDiverged && html`
           <button type="button" id="take-ours" onClick=${() => takeAll("ours")}><span class="clip">Take all of ${target}</span></button>
           <button type="button" id="take-theirs" onClick=${() => takeAll("theirs")}><span class="clip">Take all of ${source}</span></button>`}>
         <ul class="changes">${conflicts.map((conflict) => html`<${MergeConflict} key=${keyOf(conflict)} conflict=${conflict} source=${source} target=${target}
@@ -85,20 +86,21 @@ export function MergeView({ options }) {
     <//>`}`;
 }
 
-function Preview({ document, conflicts, isDecided }) {
+function Preview({ document, conflicts, isDecided, isDiverged }) {
   const { link } = usePlace();
   const { source, target, outcome, tables, schema_steps: steps } = document;
   const compare = html`<a href=${link("branches", ["compare"], { from: target, to: source })}>Compare them entity by entity</a>`;
   if (outcome === "already_up_to_date") return html`<${Panel}><${Empty} title=${`${target} is already up to date with ${source}`}>There is nothing to merge.<//><//>`;
-  const text = conflicts.length && !isDecided ? `Decide ${count(conflicts.length, "conflict")} to merge ${source} into ${target}.` : `${target} ${OUTCOMES[outcome]} ${source}.`;
+  const text = isDiverged ? `${source} cannot be merged into ${target}, because their schemas diverged. Change the schema of one of them first.`
+    : conflicts.length && !isDecided ? `Decide ${count(conflicts.length, "conflict")} to merge ${source} into ${target}.` : `${target} ${OUTCOMES[outcome]} ${source}.`;
   return html`<${Notice} kind=${conflicts.length && !isDecided ? "warning" : "info"}><p><strong>${text}</strong></p><p>${compare}</p><//>
-    <${Panel} kind="flush" title="What would change">
+    ${!isDiverged && html`<${Panel} kind="flush" title="What would change">
       ${steps.length > 0 && html`<ul class="steps">${steps.map((step) => html`<li><span class="tag accent">schema</span> ${step.text}</li>`)}</ul>`}
       ${tables.length ? html`<div class="table-box"><table>
         <thead><tr><th>table</th><th class="numeric">inserted</th><th class="numeric">updated</th><th class="numeric">deleted</th></tr></thead>
         <tbody>${tables.map((table) => html`<tr><td>${table.table_key}</td>${["inserted", "updated", "deleted"].map((name) => html`<td class="numeric">${number(table[name])}</td>`)}</tr>`)}</tbody>
       </table></div>` : !steps.length && html`<p class="muted table-note">No entity of ${target} would change.</p>`}
-    <//>`;
+    <//>`}`;
 }
 
 function MergeConflict({ conflict, source, target, take, onTake }) {
@@ -108,13 +110,19 @@ function MergeConflict({ conflict, source, target, take, onTake }) {
   const side = (id, branch, entity) => html`<th><label class="check"><input type="radio" name=${keyOf(conflict)} value=${id} checked=${take === id} onChange=${() => onTake(id)} />
     <span class="clip" title=${branch}>${branch}</span>${!entity && html` <span class="muted">(deleted)</span>`}</label></th>`;
   return html`<li class="conflict">
-    <p class="conflict-head"><span class="tag error">${conflict.kind}</span> <strong>${conflict.type_name}</strong> <code>${conflict.entity_id}</code> <span class="muted">${conflict.message}</span></p>
-    ${!isOfSchema(conflict) && html`<div class="table-box inner"><table class="properties">
+    <p class="conflict-head"><span class="tag error">${conflict.kind}</span> <strong>${conflict.type_name}</strong> ${conflict.entity_id && html`<code>${conflict.entity_id}</code>`} <span class="muted">${conflict.message}</span></p>
+    ${isOfSchema(conflict) ? html`<${SchemaPlans} plans=${conflict.plans} source=${source} target=${target} />` : html`<div class="table-box inner"><table class="properties">
       <thead><tr><th>property</th><th>before</th>${side("ours", target, ours)}${side("theirs", source, theirs)}</tr></thead>
       <tbody>${differing.map((name) => html`<tr><td class="muted">${name}</td>${[["", base], ["ours", ours], ["theirs", theirs]].map(
         ([id, entity]) => html`<td class=${id && take === id ? "taken" : ""}>${entity ? html`<${Value} value=${entity.data[name]} />` : html`<span class="null">–</span>`}</td>`)}</tr>`)}</tbody>
     </table></div>`}
   </li>`;
+}
+
+// How the schema of each branch changed since their common state.
+function SchemaPlans({ plans, source, target }) {
+  return html`<div class="columns">${[[target, plans.ours], [source, plans.theirs]].map(([branch, steps]) => html`<div class="stack">
+    <h3>Schema changes of ${branch}</h3><ul>${steps.map((step) => html`<li><code>${step}</code></li>`)}</ul></div>`)}</div>`;
 }
 
 function MergeResult({ result }) {

@@ -16,15 +16,18 @@ let lastTab = "rows";
 
 export function ReadResult({ run, types }) {
   const { result, columns, milliseconds } = run;
-  const [tab, setTab] = useState(lastTab);
+  const [selected, setSelected] = useState(lastTab);
   const select = (id) => {
     lastTab = id;
-    setTab(id);
+    setSelected(id);
   };
   const file = `${result.query_name}-${result.graph_commit_id.slice(-8)}`;
   const csv = () => download(`${file}.csv`, "text/csv", toCsv(columns, result.rows));
   const json = () => download(`${file}.json`, "application/json", JSON.stringify(result.rows, null, 2));
-  const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }, { id: "graph", text: "Graph" }, { id: "plan", text: "Plan" }];
+  // The server does not return the text of a stored query, nor the types of its columns.
+  const ofText = run.isStored ? [] : [{ id: "graph", text: "Graph" }, { id: "plan", text: "Plan" }];
+  const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }, ...ofText];
+  const tab = tabs.some(({ id }) => id === selected) ? selected : "rows";
   return html`<${Panel} kind="flush">
     <div class="result-head">
       <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
