@@ -83,6 +83,10 @@ class Browser:
             for (const name of ['input', 'change']) field.dispatchEvent(new Event(name, {bubbles: true}))"""
         self.run(script, self.find(selector), text)
 
+    def log_in(self, token: str) -> None:
+        self.type("#token", token)
+        self.click(".login button")
+
     def text(self, selector: str = "main") -> str:
         shown = self.run("return document.querySelector(arguments[0])?.innerText", selector)
         return str(shown or "")

@@ -66,18 +66,13 @@ def proxy(target: str) -> Iterator[str]:
         server.server_close()
 
 
-def log_in(browser: Browser, token: str) -> None:
-    browser.type("#token", token)
-    browser.click(".login button")
-
-
 def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerProcess) -> None:
     browser.expected = ("401 (Unauthorized)",)
     with proxy(reading_server.address) as browser.base:
         browser.open()
-        log_in(browser, "wrong")
+        browser.log_in("wrong")
         browser.wait_text("The server does not accept this token")
-        log_in(browser, READ)
+        browser.log_in(READ)
         browser.wait_text("Person", ".query-side")
         assert browser.text(".actor") == "default"
         assert browser.driver.get_cookies() == []
@@ -106,7 +101,7 @@ def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
     browser.base = f"http://{reading_server.address}"
     browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
     browser.open()
-    log_in(browser, READ)
+    browser.log_in(READ)
     browser.type("#query-text", 'query add() { insert Company { slug: "x", city: "Rome" } }')
     browser.wait_text("Your token does not allow changes.")
     assert not browser.find("#run").is_enabled()
@@ -121,7 +116,7 @@ def test_a_reader_sees_branches_without_buttons_that_write(browser: Browser, rea
     browser.open("#/g/default@main/branches")
     browser.run("sessionStorage.clear()")
     browser.open("#/g/default@main/branches")
-    log_in(browser, READ)
+    browser.log_in(READ)
     browser.find('[data-branch="draft"]')
     assert browser.all("#create-branch, .delete") == []
     browser.go("#/g/default@main/branches/merge?source=draft&target=main")
@@ -137,7 +132,7 @@ def test_a_policy_decides_about_each_branch(browser: Browser, graph: Path, tmp_p
         browser.base = f"http://{running.address}"
         browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
         browser.open("#/g/default@main/branches")
-        log_in(browser, "token-bo")
+        browser.log_in("token-bo")
         browser.wait_text("protected", '[data-branch="main"]')
         assert "protected" not in browser.text('[data-branch="draft"]')
         assert browser.all("#create-branch, .delete") == []
@@ -147,5 +142,5 @@ def test_a_policy_decides_about_each_branch(browser: Browser, graph: Path, tmp_p
         browser.click("#confirm")
         browser.wait_text("Policy denied action 'change' on branch 'main'", "#result .notice.error")
         browser.click("#log-out")
-        log_in(browser, "token-x")
+        browser.log_in("token-x")
         browser.wait_text("Policy denied", ".notice.error")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import omnigraph as og
 from tests.server.browser.browser import Browser
+from tests.server.browser.graph import SCHEMA
 
 pytestmark = pytest.mark.browser
 
@@ -87,6 +91,22 @@ def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Brows
     browser.click(".notice.success .id a")
     browser.wait_text("41", ".change.update .new")
     browser.wait_text("anita", ".details")
+
+
+def test_branches_with_diverged_schemas_cannot_be_merged(browser: Browser, graph: Path) -> None:
+    for branch, kind in (("texts", "String"), ("numbers", "I64")):
+        changed = SCHEMA.replace("born: Date?", f"born: Date?  rank: {kind}?")
+        og.open(graph).create_branch(branch).apply_schema(changed)
+    browser.open("#/g/default@main/branches/merge?source=numbers&target=texts")
+    browser.wait_text("numbers cannot be merged into texts, because their schemas diverged.")
+    assert "schema_diverged" in browser.text(".conflict")
+    assert [element.text for element in browser.all(".conflict h3")] == [
+        "Schema changes of texts",
+        "Schema changes of numbers",
+    ]
+    assert "rank: String?" in browser.all(".conflict .stack")[0].text
+    assert browser.all("#take-ours, .conflict input") == []
+    assert not browser.find("#merge").is_enabled()
 
 
 def test_nothing_to_merge(browser: Browser) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.server.browser.browser import Browser
 from tests.server.browser.graph import PEOPLE
+from tests.server.process import ServerProcess
 
 pytestmark = pytest.mark.browser
 DRAWING = "document.querySelector('.graph-drawing')._cyreg.cy"
@@ -87,6 +89,18 @@ def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.wait_for(lambda: len(browser.all(".change")) == 50, "the first page of changes")
     browser.click("#more-changes")
     browser.wait_for(lambda: len(browser.all(".change")) == 100, "the second page of changes")
+
+
+def test_edges_that_are_left_out_are_reported(browser: Browser, server: ServerProcess) -> None:
+    edge = {"edge": "Knows", "from": "p0", "to": "p1", "data": {"since": 2000}}
+    lines = (json.dumps(edge) + "\n") * 2_001
+    assert server.send("POST", "load", {"branch": "dense", "from": "main", "data": lines}).status == 200
+    browser.open("#/g/default@dense/query")
+    browser.type("#query-text", 'query q() { match { $p: Person $p.slug in ["p0", "p1"] } return { $p } }')
+    browser.click("#run")
+    browser.click("[role=tab]", "Graph")
+    browser.wait_text("2,000 edges of type Knows are drawn, and the others are left out.")
+    browser.wait_text("2 nodes, 2,000 edges", ".graph-side")
 
 
 def test_a_result_without_entities_has_no_graph(browser: Browser) -> None:

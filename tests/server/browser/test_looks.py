@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,8 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.server.browser.browser import NARROW, WIDE, Browser
 from tests.server.browser.conftest import KEPT
+from tests.server.browser.graph import make_graph
+from tests.server.process import ServerProcess, serve
 
 pytestmark = pytest.mark.browser
 IMAGES: Final = Path(__file__).parents[3] / "docs" / "images"
@@ -67,7 +69,15 @@ PAGES: Final[dict[str, tuple[str, Callable[[Browser], None]]]] = {
 }
 
 DOCUMENTED: Final = ("graphs", "query", "schema", "history", "branches", "health")
-"""The pages with a screenshot in the documentation. Run this file alone with `--update-golden` to write them."""
+"""The pages with a screenshot in the documentation, which `--update-golden` writes."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of a graph that no other test changes, so that the pictures do not depend on them."""
+    directory = tmp_path_factory.mktemp("pictures")
+    with serve(make_graph(directory), directory) as running:
+        yield running
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -20,7 +20,7 @@ def test_the_address_of_a_server_opens_its_graph_with_types_and_counts(browser: 
     browser.open()
     assert browser.run("return location.hash") == "#/g/default@main/query"
     types = browser.text(".query-side")
-    for line in (f"Person\n{PEOPLE + 2}", "Company\n4", "Knows\n80", "Cites\n"):
+    for line in ("Nodes\n", "Edges\n", f"Person\n{PEOPLE + 2}", "Company\n4", "Knows\n80", "Cites\n"):
         assert line in types
     requests = "return performance.getEntriesByType('resource').map(entry => new URL(entry.name).origin)"
     assert set(browser.run(requests)) == {browser.base}
@@ -68,6 +68,16 @@ def test_values_with_markup_are_text_and_long_values_are_cut(browser: Browser) -
     browser.click(".unfold")
     browser.click("#result .link", f"show all {len(LONG):,} characters")
     browser.wait_for(lambda: len(browser.text(".unfold")) >= len(LONG.strip()), "the whole value")
+
+
+def test_parameters_of_an_earlier_query_are_not_sent(browser: Browser) -> None:
+    browser.open()
+    browser.type("#query-text", "query q($n: I64) { match { $p: Person $p.score > $n } return { $p.slug } }")
+    browser.find("#query-parameters")
+    browser.type("#query-text", "query q() { match { $p: Person } return { count($p) as people } }")
+    browser.wait_for(lambda: not browser.all("#query-parameters"), "the query has no parameters")
+    browser.click("#run")
+    browser.wait_text("people", "#result thead")
 
 
 def test_an_error_is_underlined_at_its_position_with_the_hint(browser: Browser) -> None:
@@ -136,3 +146,6 @@ def test_errors_of_the_server_and_of_parameters_are_shown(browser: Browser) -> N
     browser.wait_text("expected a JSON object", "#result .notice.error")
     browser.open("#/g/default@no-such-branch/query")
     browser.wait_text("no-such-branch", ".notice.error")
+    browser.open("#/g/ghost@main/query")
+    browser.wait_text("The page Graphs lists the graphs of the server.", ".notice.error")
+    assert "GET /" not in browser.text("body")
