@@ -88,6 +88,8 @@ def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Brows
     browser.click("#confirm", "Merge into release")
     browser.wait_text("Merged fix into release")
     browser.wait_text("Deleted branch fix")
+    browser.wait_ready()
+    assert not browser.find("#merge").is_enabled()
     browser.click(".notice.success .id a")
     browser.wait_text("41", ".change.update .new")
     browser.wait_text("anita", ".details")

@@ -1,4 +1,4 @@
-"""The pages of a server of a cluster, in a real browser: stored queries, a quarantined graph, and who may list graphs."""
+"""The pages of a server of a cluster, in a real browser: stored queries, a quarantined graph, access to the list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOOK: Final = """query add() {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of two graphs, one of them damaged. Actor cy may read, and may not list the graphs; eve may do nothing."""
+    """A server of two graphs, one of them damaged. Actor cy may read but not list the graphs; eve may do nothing."""
     directory = tmp_path_factory.mktemp("cluster")
     cluster = ExampleCluster(directory / "example")
     shutil.copytree(EXAMPLE, cluster.path)

@@ -53,15 +53,16 @@ export function MergeView({ options }) {
     setAsking(false);
     setRun({ isBusy: true });
     try {
-      setRun({ result: await mergeBranches(graph, { ...request, resolve, delete_branch: isDeleting }) });
+      const result = await mergeBranches(graph, { ...request, resolve, delete_branch: isDeleting });
+      setRun({ result });
       setTakes({});
-      preview.reload();
+      if (!result.branch_deleted) preview.reload();
       reload();
     } catch (error) {
       setRun({ error });
     }
   };
-  const canMerge = canPreview && preview.value && preview.value.outcome !== "already_up_to_date" && isDecided && !preview.isLoading && !decided.error && !run.isBusy;
+  const canMerge = canPreview && preview.value && preview.value.outcome !== "already_up_to_date" && isDecided && !run.result?.branch_deleted && !preview.isLoading && !decided.error && !run.isBusy;
   return html`<div class="panel form-line">
       <${RefSelect} id="merge-source" label="Merge" value=${source} onChange=${(value) => go({ source: value })} />
       <${RefSelect} id="merge-target" label="into" value=${target} onChange=${(value) => go({ target: value })} />
