@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from omnigraph import maintenance, spark, types
-    from omnigraph.api.graph import Graph, init, lint, open
+    from omnigraph.api.graph import Graph, init, open
+    from omnigraph.api.texts import lint
     from omnigraph.base.errors import (
         ConfirmationRequiredError,
         ConflictError,
@@ -89,7 +90,7 @@ _MODULES: Final = {
     "ValidationError": "omnigraph.integrity.report",
     "connect": "omnigraph.client.connect",
     "init": "omnigraph.api.graph",
-    "lint": "omnigraph.api.graph",
+    "lint": "omnigraph.api.texts",
     "open": "omnigraph.api.graph",
 }
 

@@ -32,7 +32,7 @@ ON_SPARK: Final = frozenset(
 
 def _documented() -> Iterator[tuple[str, Any]]:
     for name in ("init", "open", "lint"):
-        yield name, getattr(surface, name)
+        yield name, getattr(og, name)
     for name in ("cleanup_all_tables", "optimize_all_tables", "repair_all_tables"):
         yield f"maintenance.{name}", getattr(og.maintenance, name)
     yield "spark.session", og.spark.session

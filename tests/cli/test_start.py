@@ -154,6 +154,29 @@ def test_query_imports_lance_lark_and_their_dependencies(graph: Path) -> None:
     assert imported <= {"lance", "lark", "numpy", "obstore", "pyarrow"}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["init", "--schema", "bad.pg", "new.omni"],
+        ["schema", "plan", "--schema", "bad.pg", GRAPH],
+        ["schema", "apply", "--schema", "bad.pg", GRAPH],
+        ["lint", "--schema", "bad.pg", "-e", QUERY],
+        ["lint", "--schema", "schema.pg", "--query", "bad.gq"],
+        ["query", "--query", "bad.gq", GRAPH],
+        ["mutate", "--query", "bad.gq", GRAPH],
+        ["explain", "--query", "bad.gq", GRAPH],
+    ],
+    ids=" ".join,
+)
+def test_errors_of_texts_are_reported_before_lance_is_imported(
+    arguments: list[str], directory: Path, graph: Path
+) -> None:
+    (directory / "bad.pg").write_text("node Person { slug: Sting @key }")
+    (directory / "bad.gq").write_text(QUERY.replace("()", "("))
+    modules = _modules(*arguments, cwd=directory, exit_code=1)
+    assert HEAVY & modules <= {"lark"}
+
+
 def test_reads_import_no_write_path(graph: Path) -> None:
     for arguments in (["branch", "list", str(graph)], ["query", "--store", str(graph), "-e", QUERY]):
         modules = _modules(*arguments)
@@ -165,7 +188,7 @@ def _imported(*arguments: str) -> set[str]:
     return (HEAVY | UNUSED) & _modules(*arguments)
 
 
-def _modules(*arguments: str) -> set[str]:
+def _modules(*arguments: str, cwd: Path | None = None, exit_code: int = 0) -> set[str]:
     """Return the modules that a command imports. `-X importtime` would also list those that were not found."""
     program = (
         "import atexit, sys; atexit.register(lambda: print('', *sys.modules, file=sys.stderr)); "
@@ -174,9 +197,11 @@ def _modules(*arguments: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env=environment(),
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,
-        check=True,
+        check=False,
     )
+    assert done.returncode == exit_code, done.stderr
     return set(done.stderr.split())

@@ -129,7 +129,7 @@ def test_json_on_a_terminal_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     slug = "é\x1b\x7f\x85\x9b"
     graph.mutate("query i($s: String) { insert P { slug: $s } }", params={"s": slug})
     query = ("query", "-e", "query q() { match { $p: P } return { $p.slug } }")
-    for command in (query, ("changes", "poll")):
+    for command in (query, ("changes", "poll", "--start", "beginning")):
         for form in ("json", "jsonl"):
             stdout = _Terminal()
             monkeypatch.setattr(sys, "stdout", stdout)
@@ -197,8 +197,8 @@ def test_control_codes_of_a_graph_are_escaped(tmp_path: Path) -> None:
     for form in ("table", "kv"):
         shown = run_in_process("commit", "list", "g", "--format", form, cwd=tmp_path).stdout
         assert r"evé\x1b[2J\nada" in shown
-    assert r"evé\x1b[2J\nada" in run_in_process("changes", "poll", "g", cwd=tmp_path).stdout
-    assert "evé" in run_in_process("changes", "poll", "g", "--json", cwd=tmp_path).stdout
+    assert r"evé\x1b[2J\nada" in run_in_process("changes", "poll", "--start", "beginning", "g", cwd=tmp_path).stdout
+    assert "evé" in run_in_process("changes", "poll", "--start", "beginning", "g", "--json", cwd=tmp_path).stdout
     missing = run_in_process("snapshot", "g\x1b[2J", cwd=tmp_path)
     assert "\x1b" not in missing.stderr
 
@@ -244,3 +244,16 @@ def test_control_codes_of_a_schema_file_are_escaped_in_errors(tmp_path: Path) ->
     assert "\x1b" not in shown
     line, caret = shown.splitlines()[2:4]
     assert line[caret.index("^")] == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_log_file_of_load_and_export(graph: Path, directory: Path) -> None:
+    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "ada"}}\n')
+    log = ("--log-file", "events.jsonl", "--runner", "local", "-q")
+    assert run_in_process("load", "--data", "people.jsonl", "graph.omni", *log, cwd=directory).exit_code == 0
+    assert run_in_process("export", "graph.omni", "--out", "out.jsonl", *log, cwd=directory).exit_code == 0
+    events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
+    commit = omnigraph.open(str(graph), read_only=True).log()[0].id
+    loaded = next(event for event in events if event["event"] == "loaded")
+    exported = next(event for event in events if event["event"] == "exported")
+    assert (loaded["logger"], loaded["commit"], loaded["rows"]) == ("omnigraph.load", commit, {"node:Person": 1})
+    assert (exported["logger"], exported["commit"], exported["rows"]["node:Person"]) == ("omnigraph.export", commit, 1)

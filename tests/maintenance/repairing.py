@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.api.graph import Graph
 from omnigraph.graph.branches import create_branch
@@ -72,5 +72,6 @@ def find_table(location: Location, alias: str = PERSON, branch: str = MAIN) -> T
 
 def repair(location: Location, *flags: str) -> dict[tuple[str, str], TableRepairStats]:
     """Run repair with these flags; return the rows by branch and table."""
-    rows = repair_all_tables(Graph(location), RepairOptions(**dict.fromkeys(flags, True)))
+    options: dict[str, Any] = dict.fromkeys(flags, True)
+    rows = repair_all_tables(Graph(location), RepairOptions(**options))
     return {(row.branch, row.table_key): row for row in rows}

@@ -16,7 +16,7 @@ import lance
 import pytest
 
 from omnigraph.api.graph import Graph, init
-from omnigraph.base.errors import RefusedError, StorageError, UsageError
+from omnigraph.base.errors import NotFoundError, RefusedError, StorageError, UsageError
 from omnigraph.base.failpoints import observed
 from omnigraph.cli.hints import render_hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -251,6 +251,24 @@ def test_one_commit_for_all_tables_of_a_branch(tool: ExternalTool, local_locatio
         assert commit is not None
         assert (commit.actor, len(commit.tables)) == ("omnigraph:repair:force", 2)
     assert rows[MAIN, PERSON].commit != rows[DEV, PERSON].commit
+
+
+def test_only_chosen_tables_of_chosen_branches(tool: ExternalTool, local_location: Location) -> None:
+    seed(local_location, DEV)
+    for branch in (MAIN, DEV):
+        tool.act("append", local_location, branch=branch)
+    graph = Graph(local_location)
+    assert {(row.branch, row.table_key) for row in graph.repair(types=["Person"]).tables} == {
+        (MAIN, PERSON),
+        (DEV, PERSON),
+    }
+    result = graph.repair(unverified="discard", types=["node:Person"], branches=[DEV], dry_run=False, actor="eve")
+    assert [(row.branch, row.table_key, row.action) for row in result.tables] == [(DEV, PERSON, RepairAction.DISCARDED)]
+    assert Graph(local_location, branch=DEV).log()[0].actor == "eve"
+    assert {row.branch for row in graph.repair().tables if row.action is RepairAction.PREVIEW} == {MAIN}
+    for invalid in ({"types": ["Persn"]}, {"branches": ["nowhere"]}):
+        with pytest.raises(NotFoundError):
+            graph.repair(**invalid)  # type: ignore[arg-type]
 
 
 def test_store_fails_at_the_second_branch(tool: ExternalTool, local_location: Location) -> None:

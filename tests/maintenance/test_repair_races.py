@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,8 +67,9 @@ def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
     files = read_tree(location)
     for flags in ((), ("confirm",), ("confirm", "force"), ("confirm", "discard")):
+        options: dict[str, Any] = dict.fromkeys(flags, True)
         with pytest.raises(RefusedError) as refused:
-            repair_all_tables(Graph(location), RepairOptions(**dict.fromkeys(flags, True)))
+            repair_all_tables(Graph(location), RepairOptions(**options))
         assert refused.value.code == "recovery_pending"
     assert read_tree(location) == files
     omnigraph.open(location.uri)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.api.texts import source_name
 from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
@@ -21,50 +20,10 @@ from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
     from omnigraph.engine.prepare import QuerySource
-    from omnigraph.schema.catalog import Catalog
 
 _BEGINS_WITH_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 """Text that begins so is a time: the id of a commit has no hyphen."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class NamedText(str):
-    """Schema or query text, with the name that messages use for it, such as its file."""
-
-    __slots__ = ("source_name",)
-    source_name: str
-
-    @classmethod
-    def make(cls, text: str, source_name: str) -> NamedText:
-        """Return the text with its name."""
-        named = cls(text)
-        named.source_name = source_name
-        return named
-
-
-def read_schema(schema: str | PathLike[str]) -> NamedText:
-    """Return schema text. A path object, or a string that ends in `.pg` and is one line, names a file."""
-    if isinstance(schema, NamedText):
-        return schema
-    if isinstance(schema, str) and ("\n" in schema or not schema.endswith(".pg")):
-        return NamedText.make(schema, "<schema>")
-    from omnigraph.base.text_files import read_schema_file
-
-    path = Path(schema)
-    return NamedText.make(read_schema_file(path), str(path))
-
-
-def build_schema(text: NamedText) -> Catalog:
-    """Return the catalog of schema text; raise with every error in it."""
-    from omnigraph.schema.build import build_catalog
-    from omnigraph.schema.parser import parse_schema
-
-    return build_catalog(parse_schema(text, text.source_name))
-
-
-def source_name(text: str, default: str) -> str:
-    """Return the name that messages use for a text."""
-    return text.source_name if isinstance(text, NamedText) else default
 
 
 def choose_actor(actor: str | None, default: str | None) -> str:

@@ -17,19 +17,17 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.api.arguments import (
-    build_schema,
     check_storage_options,
     choose_actor,
     query_source,
     read_as_of,
     read_duration,
     read_names,
-    read_schema,
     require_choice,
     require_positive,
     select_state,
-    source_name,
 )
+from omnigraph.api.texts import build_schema, read_schema
 from omnigraph.base.authorization import AccessAction, AllowAll, Authority, GraphGate
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import ConflictError, UsageError
@@ -71,7 +69,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.embed.run import EmbedResult
     from omnigraph.pipeline.export.run import ExportResult
     from omnigraph.pipeline.spark.auto import AutoRunner
-    from omnigraph.query.lint import LintReport
 
 
 def init(
@@ -150,26 +147,6 @@ def open(  # noqa: A001  # users write omnigraph.open
 
         recover_on_open(location, branch)
     return Graph(location, branch=branch, read_only=read_only, actor=actor, spark=spark)
-
-
-def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None) -> LintReport:
-    """Check query text against a schema without running it.
-
-    Args:
-        text: One query text, or several.
-        schema: As for `init`. `graph.schema` is the schema of a graph.
-        limits: `QueryLimits(hops=…)` allows traversals without an upper bound.
-
-    Example:
-        >>> og.lint("query q() { match { $p: Persn } return { $p.slug } }", graph.schema).is_valid
-        False
-    """
-    catalog = build_schema(read_schema(schema))
-    from omnigraph.query.lint import lint_queries
-
-    texts = [text] if isinstance(text, str) else list(text)
-    named = [(source_name(part, "<query>"), str(part)) for part in texts]
-    return lint_queries(named, catalog, None if limits is None else limits.hops)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -944,13 +921,22 @@ class Graph(Displayed):
         return tuple(index_status(self, self.branch))
 
     def repair(
-        self, *, unverified: Literal["skip", "publish", "discard"] = "skip", dry_run: bool = True
+        self,
+        *,
+        unverified: Literal["skip", "publish", "discard"] = "skip",
+        types: Iterable[str] | None = None,
+        branches: Iterable[str] | None = None,
+        dry_run: bool = True,
+        actor: str | None = None,
     ) -> RepairResult:
         """Find changes that other tools made to the tables of every branch, and publish or discard them.
 
         Args:
             unverified: What to do with a change that is not known to be harmless. `skip` refuses it.
+            types: Types by name or alias. Default: all.
+            branches: The branches. Default: all.
             dry_run: Only report.
+            actor: Who repairs. Default: `omnigraph:repair`.
 
         Example:
             >>> {row.action.value for row in graph.repair().tables}
@@ -961,10 +947,13 @@ class Graph(Displayed):
         from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
 
         require_choice("unverified", unverified, ("skip", "publish", "discard"))
-        options = RepairOptions()
+        if actor is not None:
+            choose_actor(actor, None)
+        options = RepairOptions(types=read_names("types", types), branches=read_names("branches", branches))
         if not dry_run:
             self.require_writable()
-            options = RepairOptions(True, unverified == "publish", unverified == "discard")
+            is_forced, is_discarded = unverified == "publish", unverified == "discard"
+            options = replace(options, confirm=True, force=is_forced, discard=is_discarded, actor=actor)
             recover_every_branch(self.location)
         rows = repair_all_tables(self, options)
         commits = {row.branch: row.commit for row in rows if row.commit is not None}

@@ -11,6 +11,7 @@ from typing import Final
 
 LINES_MAX: Final = 10
 _VALUE_CHARACTERS_MAX: Final = 120
+_BINARY_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Displayed:
@@ -51,6 +52,14 @@ def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[objec
 def format_count(count: int, singular: str, plural: str = "") -> str:
     """Return a number and its noun, as in `1 row` and `2,000 rows`."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+def format_bytes(size: int) -> str:
+    """Return a size for people, as in `812 B` and `1.4 MiB`."""
+    if size < 1024:
+        return f"{size} B"
+    power = min((size.bit_length() - 1) // 10, len(_BINARY_UNITS))
+    return f"{size / 1024**power:,.1f} {_BINARY_UNITS[power - 1]}"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

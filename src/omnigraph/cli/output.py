@@ -16,6 +16,7 @@ from io import StringIO
 from itertools import islice
 from typing import Any, Final
 
+from omnigraph.base.display import format_bytes
 from omnigraph.base.errors import StorageError
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
@@ -28,6 +29,18 @@ _LINES_PER_WRITE: Final = 1_000
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
+
+
+class Number(int):
+    """A number that a table shows with separators. Other formats print its digits."""
+
+
+class Count(Number):
+    """A number that a table also adds up, in its last row."""
+
+
+class Size(Count):
+    """A number of bytes that a table shows as `1.4 MiB`."""
 
 
 class RowsFormat(StrEnum):
@@ -100,15 +113,27 @@ def write_rows(titles: Mapping[str, str], rows: Sequence[Row], rows_format: Rows
     """Print rows in a format other than `json`, for which each command has its own document. `titles`: the columns."""
     match rows_format:
         case RowsFormat.TABLE:
-            _write_table(titles, rows)
+            _write_table(titles, [*rows, *_total(titles, rows)])
         case RowsFormat.CSV:
             _write_csv(titles, rows)
         case _ if not rows:
             return  # an empty line would not be a valid row
         case RowsFormat.KV:
-            write_text("\n\n".join("\n".join(f"{key}: {_text(row[key])}" for key in titles) for row in rows))
+            write_text("\n\n".join("\n".join(f"{key}: {_text(_digits(row[key]))}" for key in titles) for row in rows))
         case RowsFormat.JSONL | RowsFormat.JSON:
             _write_json_lines(titles, rows)
+
+
+def _total(titles: Mapping[str, str], rows: Sequence[Row]) -> list[Row]:
+    """Return the last row of a table: the sums of its counts, unless there is one row or every sum is 0."""
+    total: dict[str, Cell] = dict.fromkeys(titles)
+    for name in titles:
+        counts = [cell for row in rows if isinstance(cell := row[name], Count)]
+        if counts and len(counts) == len(rows):
+            total[name] = type(counts[0])(sum(counts))
+    if len(rows) < 2 or not any(total.values()):
+        return []
+    return [{**total, next(iter(titles)): "total"}]
 
 
 def _write_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
@@ -121,7 +146,7 @@ def _write_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     lines = [list(titles.values()), *([_text(row[key]) for key in titles] for row in rows)]
     widths = [max(_width(cell) for cell in column) for column in zip(*lines, strict=True)]
-    numeric = [bool(rows) and all(isinstance(row[key], int) for row in rows) for key in titles]
+    numeric = [_is_numeric(rows, key) for key in titles]
     text = []
     for line in lines:
         cells = [
@@ -130,6 +155,11 @@ def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
         ]
         text.append("  ".join(cells).rstrip())
     write_text("\n".join(text))
+
+
+def _is_numeric(rows: Sequence[Row], key: str) -> bool:
+    cells = [row[key] for row in rows if row[key] is not None]
+    return bool(cells) and all(isinstance(cell, int) for cell in cells)
 
 
 def _width(text: str) -> int:
@@ -149,7 +179,7 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     width_min = 0
     for key, title in titles.items():
-        numeric = bool(rows) and all(isinstance(row[key], int) for row in rows)
+        numeric = _is_numeric(rows, key)
         cells = [title, *(_text(row[key]) for row in rows)]
         floor = max((_width(word) for cell in cells for word in cell.split() if len(word) <= _WORD_MAX), default=1)
         table.add_column(
@@ -184,7 +214,13 @@ def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 
 
 def _text(value: Cell) -> str:
+    if isinstance(value, Number):
+        return format_bytes(value) if isinstance(value, Size) else f"{value:,}"
     return "" if value is None else printable(str(_plain(value)))
+
+
+def _digits(value: Cell) -> Cell:
+    return int(value) if isinstance(value, Number) else value
 
 
 def _plain(value: Cell) -> Cell:

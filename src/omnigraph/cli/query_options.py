@@ -1,7 +1,7 @@
-"""The options of commands that run a query: `--query FILE`, `-e TEXT`, `--params`, `--params-file` and limits.
+"""The options of commands that run a query: `--query`, `-e`, `--param`, `--params`, `--params-file` and limits.
 
 In: arguments. Out: query text with the name of its source, parameters as values, and the graph. It reads files, stdin
-and JSON, and never parses query text.
+and JSON; `--param` is read as the type that the query declares for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from omnigraph.cli.results import PASS_ONLY_ONE
 from omnigraph.cli.target import SUFFIX, ClusterScope, GraphArguments, ServerScope
 
 if TYPE_CHECKING:
-    from omnigraph.api.arguments import NamedText
+    from omnigraph.api.texts import NamedText
     from omnigraph.engine.options import QueryLimits
 
 QueryFiles = Annotated[
@@ -34,6 +34,12 @@ QueryText = Annotated[str | None, typer.Option("-e", metavar="TEXT", help="The t
 Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="The parameters, as one JSON object.")]
 ParamsFile = Annotated[
     Path | None, typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON; - is stdin.")
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="One parameter, read as the type that the query declares. Repeatable."
+    ),
 ]
 QueryName = Annotated[
     str | None,
@@ -98,6 +104,7 @@ class QueryArguments:
     graph: GraphId = None
     profile: ProfileName = None
     insecure: Insecure = False
+    param: Param = None
     params: Params = None
     params_file: ParamsFile = None
 
@@ -141,9 +148,28 @@ class QueryArguments:
         source, text = self._read_text(is_run=is_run)
         params = read_params(self.params, self.params_file)
 
-        from omnigraph.api.arguments import NamedText
+        from omnigraph.api.texts import NamedText, check_syntax
 
-        return NamedText.make(text, source), params
+        named = NamedText.make(text, source)
+        check_syntax(named)
+        return named, self._with_single_params(named, params)
+
+    def _with_single_params(self, text: NamedText, params: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the parameters with those of `--param`."""
+        if not self.param:
+            return params
+        from omnigraph.api.texts import read_text_params
+
+        pairs = [split_param(argument) for argument in self.param]
+        names = [name for name, _ in pairs] + [name.removeprefix("$") for name in params or ()]
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            raise UsageError(
+                f"duplicate parameter '{duplicate}': expected one value, got {names.count(duplicate)}",
+                code="params_twice",
+                hint=f"Pass `--param {duplicate}=VALUE` once.",
+            )
+        return {**(params or {}), **read_text_params(text, self.query_name, dict(pairs))}
 
     def _read_text(self, *, is_run: bool) -> tuple[str, str]:
         """Return the name of the text and the text: of a file, of the command line, or of a stored query."""
@@ -201,6 +227,19 @@ class LimitArguments:
 
         memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
         return QueryLimits(memory_bytes=memory, seconds=self.max_seconds, hops=max_hops, exact=exact)
+
+
+def split_param(argument: str) -> tuple[str, str]:
+    """Return the name and the text of `NAME=VALUE`. The name can start with `$`."""
+    name, equals, value = argument.partition("=")
+    name = name.strip().removeprefix("$")
+    if not equals or not name:
+        raise UsageError(
+            f"invalid --param: expected NAME=VALUE, got '{argument}'",
+            code="params_malformed",
+            hint="Pass it as in `--param name=Ada`.",
+        )
+    return name, value
 
 
 def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:

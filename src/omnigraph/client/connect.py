@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import msgspec
 import pyarrow as pa
 
-from omnigraph.api.arguments import build_schema, read_schema, source_name
 from omnigraph.api.results import Result, ResultSource
+from omnigraph.api.texts import build_schema, read_schema, source_name
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash

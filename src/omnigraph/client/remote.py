@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from omnigraph.api.arguments import source_name
+from omnigraph.api.texts import source_name
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source

@@ -6,6 +6,8 @@ written: the error says so, with `applied: yes`.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +15,7 @@ from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Applied, OmnigraphError, StorageError
 from omnigraph.base.hints import Value, action, hint
 from omnigraph.base.ids import CommitId
+from omnigraph.base.progress import log_event
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.options import IndexResult
@@ -24,6 +27,8 @@ from omnigraph.pipeline.load.run import LoadCounts, Loaded
 from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.location import Location
+
+logger = logging.getLogger("omnigraph.load")
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -72,7 +77,18 @@ class LoadResult(Displayed):
 
 def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadResult:
     """Run a planned load, then build the declared indexes of the loaded types if that is requested."""
+    started = time.monotonic()
     loaded, options = run_load(plan), plan.options
+    log_event(
+        logger,
+        "checked" if options.dry_run else "loaded",
+        branch=plan.branch,
+        mode=options.mode,
+        rows=dict(loaded.counts),
+        commit=None if loaded.commit is None else loaded.commit.id,
+        runner=options.runner.description,
+        seconds=round(time.monotonic() - started, 3),
+    )
     unindexed = _indexed_types(plan, loaded)
     indexes = None
     if build_indexes and unindexed:

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, assert_never
 
-from omnigraph.base.errors import ConfirmationRequiredError, FormatError, OmnigraphError, StorageError, UsageError
+from omnigraph.base.errors import (
+    ConfirmationRequiredError,
+    FormatError,
+    NotFoundError,
+    OmnigraphError,
+    StorageError,
+    UsageError,
+)
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -39,6 +46,7 @@ from omnigraph.maintenance.drift import (
 from omnigraph.maintenance.rows import TableStats
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import in_threads
+from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.location import Location
 
 logger = logging.getLogger("omnigraph.repair")
@@ -74,7 +82,7 @@ class RepairAction(StrEnum):
 _DONE: Final = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
     """What repair may do. The default is a preview that changes nothing."""
 
@@ -84,6 +92,12 @@ class RepairOptions:
     """Publish all other changes too; requires `confirm`."""
     discard: bool = False
     """Discard the changes instead of publishing them; requires `confirm`."""
+    types: tuple[str, ...] = ()
+    """Only these types, by name or alias; empty: all."""
+    branches: tuple[str, ...] = ()
+    """Only these branches; empty: all."""
+    actor: str | None = None
+    """Who repairs; None: `omnigraph:repair`, or `omnigraph:repair:force` if an external change is published."""
 
     def validate(self) -> None:
         """Raise for options that cannot be used together."""
@@ -140,7 +154,7 @@ class TableRepairStats(TableStats):
 
 
 def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:
-    """Inspect every table of every live branch, and repair what the options allow.
+    """Inspect the tables of every live branch, and repair what the options allow.
 
     Example:
         >>> {row.action.value for row in og.maintenance.repair_all_tables(graph)}
@@ -150,7 +164,7 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     options.validate()
     root = graph.location
     require_no_pending(root, "repair")
-    branches = read_snapshot(root).state.branches.values()
+    branches = _select_branches(root, options)
     rows: list[TableRepairStats] = []
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
@@ -168,6 +182,29 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
             else:
                 raise
     return rows
+
+
+def _select_branches(root: Location, options: RepairOptions) -> tuple[BranchRecord, ...]:
+    """Return the branches to inspect; raise for a branch that does not exist, or a type that none of them has."""
+    for name in options.branches:
+        read_snapshot(root, name)
+    records = read_snapshot(root).state.branches
+    branches = tuple(records[name] for name in options.branches or records if name in records)
+    if options.types:
+        catalogs = [read_snapshot(root, branch.name).schema.catalog for branch in branches if branch.name != MAIN]
+        main_catalog = read_snapshot(root).schema.catalog
+        for name in options.types:
+            if not any(_has_type(catalog, name) for catalog in catalogs):
+                main_catalog.require_type(name)
+    return branches
+
+
+def _has_type(catalog: Catalog, name: str) -> bool:
+    try:
+        catalog.require_type(name)
+    except NotFoundError:
+        return False
+    return True
 
 
 def decide_action(classification: Classification, options: RepairOptions, obstacles: Obstacles) -> RepairAction:
@@ -256,7 +293,7 @@ class _BranchRepair:
                 published = write(
                     self.root,
                     self.branch.name,
-                    WriteRequest(kind=WriteOperation.REPAIR, actor=ACTOR, stage=self._stage),
+                    WriteRequest(kind=WriteOperation.REPAIR, actor=self.options.actor or ACTOR, stage=self._stage),
                 )
                 commit = None if published is None else published.publication.commit
             else:
@@ -294,7 +331,7 @@ class _BranchRepair:
                 effects.append(published)
         if not heads:
             return None
-        if any(row.action is RepairAction.FORCED for row in self.rows):
+        if self.options.actor is None and any(row.action is RepairAction.FORCED for row in self.rows):
             area = replace(area, actor=FORCE_ACTOR)
         reads = frozenset(head.table.id for head in heads)
         extra_changes = ManifestChange(tables=tuple(moved))
@@ -309,7 +346,11 @@ class _BranchRepair:
             is_busy = inspection.table.id in stable.busy
             return inspection if is_busy else inspect_rows(stable.snapshot, inspection)
 
-        self.inspections = list(in_threads(inspect, stable.inspections))
+        catalog = stable.snapshot.schema.catalog
+        types = [name for name in self.options.types if _has_type(catalog, name)]
+        aliases = {entity.alias for entity in catalog.select_types(types)} if types or not self.options.types else set()
+        chosen = [inspection for inspection in stable.inspections if inspection.table.alias in aliases]
+        self.inspections = list(in_threads(inspect, chosen))
         self.rows = [
             self._row(inspection, is_busy=inspection.table.id in stable.busy) for inspection in self.inspections
         ]

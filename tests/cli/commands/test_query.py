@@ -98,6 +98,28 @@ def test_invalid_calls_are_rejected(directory: Path, arguments: tuple[str, ...],
     assert json.loads(query(directory, *arguments, "--json").stdout)["error_code"] == code
 
 
+def test_single_parameters(directory: Path) -> None:
+    text = (
+        "query q($s: String, $min: I32, $all: [String]?) "
+        "{ match { $p: Person { slug: $s }  $p.age > $min } return { $p.slug } }"
+    )
+    for flags in (
+        ("--param", "s=ada", "--param", "min=3"),
+        ("--param", "$s=ada", "--params", '{"min": 3}'),
+        ("--param", "s=ada", "--param", "min=3", "--param", 'all=["a=b"]'),
+    ):
+        assert query(directory, "-e", text, *flags).stdout.split() == ["p.slug", "ada"]
+    for invalid_flags, message in (
+        (("--param", "s=42", "--param", "min=x"), "parameter `min`: "),
+        (("--param", "s=ada", "--param", "s=bob"), "duplicate parameter 's': expected one value, got 2"),
+        (("--param", "s=ada", "--params", '{"$s": "ada"}'), "duplicate parameter 's': expected one value, got 2"),
+        (("--param", "ada"), "invalid --param: expected NAME=VALUE, got 'ada'"),
+        (("--param", "=ada"), "invalid --param: expected NAME=VALUE, got '=ada'"),
+    ):
+        outcome = query(directory, "-e", text, *invalid_flags)
+        assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome
+
+
 def test_missing_files_are_reported_with_their_flag(directory: Path) -> None:
     assert "hint: Check the path in `--query FILE`." in query(directory, "--query", "missing.gq").stderr
     parameters = query(directory, "-e", EVERYONE, "--params-file", "missing.json")

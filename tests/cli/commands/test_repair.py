@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pytest
 
+import omnigraph
 from tests.cli.process import assert_golden, normalise, run_in_process
 
 ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug: "grace" } }'
@@ -58,6 +59,21 @@ def test_json_document(drifted: Path) -> None:
     } <= person.keys()  # fmt: skip
 
 
+def test_chosen_tables_and_actor(drifted: Path) -> None:
+    def repair(*flags: str) -> tuple[int, list[tuple[str, str, str]]]:
+        outcome = run_in_process("repair", drifted, *flags, "--json", "-q", cwd=drifted)
+        rows = json.loads(outcome.stdout).get("tables", [])
+        return outcome.exit_code, [(row["table_key"], row["branch"], row["action"]) for row in rows]
+
+    person = ("node:Person", "main")
+    assert repair("--type", "Company") == (0, [("node:Company", "main", "no_op")])
+    assert repair("--type", "node:Person", "--branch", "main") == (0, [(*person, "preview")])
+    assert repair("--type", "Persn") == (1, [])
+    assert repair("--branch", "nowhere") == (1, [])
+    assert repair("--type", "Person", "--force", "--confirm", "--as", "grace") == (0, [(*person, "forced")])
+    assert omnigraph.open(drifted).log()[0].actor == "grace"
+
+
 def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
     outcome = run_in_process("repair", drifted, "--log-file", "events.jsonl", "-q", cwd=drifted.parent)
     assert outcome.stderr == ""
@@ -81,7 +97,6 @@ def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
         ("--graph a", "target_missing"),
         ("--cluster-graph a", "flag_renamed"),
         ("--target g.omni", "flag_renamed"),
-        ("g.omni --as ada", "usage"),
         ("", "target_missing"),
     ],
 )

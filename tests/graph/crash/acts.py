@@ -68,7 +68,7 @@ def migrate_step(manifest: Dataset) -> Dataset:
 OLD_FORMAT: Final = WriteEnvironment(storage_format=StorageFormat(current=1, steps=(migrate_step,)))
 
 
-def make_repair(**flags: bool) -> Callable[[Location], None]:
+def make_repair(**flags: Any) -> Callable[[Location], None]:
     """Return a function that repairs every table and requires that no table is refused."""
 
     def act(location: Location) -> None:

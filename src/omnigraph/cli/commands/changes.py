@@ -56,11 +56,16 @@ Wait = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Then wait for later commits and show them, until Ctrl-C. Not with --json.")
+]
 
 _SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
 _PAGE: Final = 1_000
 """How many changes one request asks for."""
 _POLL_SECONDS: Final = 0.5
+_FOLLOW_SECONDS: Final = 20.0
+"""How long one request of `--follow` waits for a commit."""
 
 
 class ChangesFormat(StrEnum):
@@ -83,9 +88,14 @@ class ChangesOutput:
     def __post_init__(self) -> None:
         choose_format(self.changes_format, self.as_json)
 
+    @property
+    def format(self) -> RowsFormat:
+        """The chosen format."""
+        return choose_format(self.changes_format, self.as_json)
+
     def write(self, *, document: Iterable[str], json_lines: Iterable[str], lines: Iterable[str]) -> None:
         """Print one of them. Only this one is read."""
-        match choose_format(self.changes_format, self.as_json):
+        match self.format:
             case RowsFormat.JSON:
                 write_lines(document, as_json=True)
             case RowsFormat.JSONL:
@@ -158,6 +168,7 @@ def resolve_head(client: GraphClient, branch: str, commit_id: str) -> str:
     "omnigraph changes poll graph.omni --start beginning",
     "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
     "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --wait 30",
+    "omnigraph changes poll --follow graph.omni --format jsonl",
     capability=Capability.ANY,
 )
 def poll(
@@ -168,6 +179,7 @@ def poll(
     start: Start = None,
     wait: Wait = 0,
     limit: Limit = 100,
+    follow: Follow = False,
     output: ChangesOutput,
 ) -> None:
     """Show the commits of a branch after a cursor, oldest first, with their changes.
@@ -180,7 +192,16 @@ def poll(
         raise UsageError(
             "`--cursor` and `--start` cannot be used together", code="feed_start_twice", hint="Pass only one of them."
         )
+    if follow and output.format is RowsFormat.JSON:
+        raise UsageError(
+            "`--follow` and `--json` cannot be used together: one document has an end",
+            code="usage",
+            hint="Pass `--format jsonl` instead of `--json`.",
+        )
     reached = target.connect()
+    wait = _FOLLOW_SECONDS if follow else wait
+
+    import msgspec
 
     from omnigraph.wire.requests import FeedParameters
 
@@ -190,9 +211,15 @@ def poll(
         limit=_PAGE,
         wait=wait or None if reached.is_served else None,
     )
-    feed = _Feed(reached.client, parameters, limit)
-    if not reached.is_served:
-        feed.wait_for_commit(wait)
+    while True:
+        feed = _Feed(reached.client, parameters, limit)
+        if not reached.is_served:
+            feed.wait_for_commit(wait)
+        if not follow:
+            break
+        if feed.has_blocks:
+            output.write(document=(), json_lines=_feed_json_lines(feed), lines=_feed_lines(feed))
+        parameters = msgspec.structs.replace(parameters, start=f"after:{feed.end()['cursor']}")
     output.write(
         document=_document_lines({}, "blocks", map(_to_json, feed.whole_blocks()), feed.end),
         json_lines=_feed_json_lines(feed),
@@ -207,6 +234,11 @@ class _Feed:
         self._client, self._parameters, self._limit = client, parameters, limit
         self._page = client.poll_changes(parameters)
         self._next_cursor: str | None = None
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the first page has commits."""
+        return bool(self._page.blocks)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Read the first page again until it has a commit or the time is over."""

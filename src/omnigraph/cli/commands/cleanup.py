@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from omnigraph.base.display import format_bytes, format_count
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
-from omnigraph.cli.output import RowsFormat, write_json, write_rows
+from omnigraph.cli.output import Count, RowsFormat, Size, write_json, write_rows
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import StorageArguments, confirm_destruction
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -24,7 +25,7 @@ TITLES: Final = {
     "branch": "branch",
     "old_versions_removed": "versions",
     "files_removed": "files",
-    "bytes_removed": "bytes",
+    "bytes_removed": "size",
     "orphan_files_removed": "orphan files",
     "orphan_branches_removed": "orphan branches",
     "error": "error",
@@ -128,7 +129,7 @@ def _write(output_format: RowsFormat, rows: Sequence[Mapping[str, Any]], *, with
     if is_table and all(row["error"] is None for row in rows):
         titles = {key: title for key, title in TITLES.items() if key != "error"}
     if is_table or not with_files:
-        write_rows(titles, rows, output_format)
+        write_rows(titles, [_as_row(row) for row in rows], output_format)
     if with_files:
         file_rows = [
             {"table_key": row["table_key"], "branch": row["branch"], "file": file}
@@ -138,13 +139,18 @@ def _write(output_format: RowsFormat, rows: Sequence[Mapping[str, Any]], *, with
         write_rows({"file": "file"} if is_table else FILE_COLUMNS, file_rows, output_format)
 
 
+def _as_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = {name: Size if name == "bytes_removed" else Count for name in row if name.endswith("_removed")}
+    return {name: kinds[name](value) if name in kinds else value for name, value in row.items()}
+
+
 def _summary(result: CleanupResult) -> Iterator[str]:
     """Yield what was deleted, retained and failed."""
     rows, files, size = result.tables, result.files_removed, result.bytes_removed
     if not result.dry_run:
-        yield f"deleted {files:,} files, {size:,} bytes (runner: {result.runner})"
+        yield f"deleted {format_count(files, 'file')}, {format_bytes(size)} (runner: {result.runner})"
     elif files:
-        yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"
+        yield f"nothing was deleted; --confirm deletes {format_count(files, 'file')}, {format_bytes(size)}"
     else:
         yield "nothing to delete"
     retained = [f"{group.versions:,} {RETENTION_REASONS[group.reason.value]}" for group in result.kept]

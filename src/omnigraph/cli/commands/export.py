@@ -13,7 +13,7 @@ import typer
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import Capability, command
-from omnigraph.cli.options import RunnerArguments, StateArguments
+from omnigraph.cli.options import LogFileOption, RunnerArguments, StateArguments
 from omnigraph.cli.output import output_errors
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, ServerScope
@@ -57,6 +57,7 @@ def export(
     force: Force = False,
     execution: RunnerArguments,
     output: TextOutput,
+    log_file: LogFileOption = None,
 ) -> None:
     """Write a graph as files that load reads.
 

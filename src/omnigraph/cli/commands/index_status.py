@@ -6,6 +6,7 @@ from typing import Final
 
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch
+from omnigraph.cli.output import Number
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
 
@@ -20,6 +21,7 @@ TITLES: Final = {
     "reason": "reason",
 }
 FIELDS: Final = (*TITLES, "declared", "coverage", "rows", "lance_type", "segments", "used_by_queries")
+NUMBERS: Final = ("uncovered_fragments", "uncovered_rows", "rows")
 
 
 @command(
@@ -43,5 +45,8 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
     from omnigraph.wire.requests import StateParameters
 
     document = client.index_status(StateParameters(branch=branch))
-    rows = [{**row, "kind": row["kind"] or "none"} for row in document["indexes"]]
+    rows = [
+        {**row, "kind": row["kind"] or "none", **{name: Number(row[name]) for name in NUMBERS}}
+        for row in document["indexes"]
+    ]
     output.show(lambda: document, TITLES, rows, fields=FIELDS)

@@ -33,11 +33,14 @@ def init(
     """
     location = target.locate()
 
-    from omnigraph.api.arguments import read_schema
+    from omnigraph.api.texts import build_schema, read_schema
+
+    text = read_schema(Path(schema))
+    build_schema(text)  # raises before Lance is imported
+
     from omnigraph.api.graph import init as create
     from omnigraph.wire.commits import init_output
 
-    text = read_schema(Path(schema))
     print_location(target.context, location)
     graph = create(location.uri, text, force=force, actor=target.choose_actor(actor))
     snapshot = graph.snapshot()

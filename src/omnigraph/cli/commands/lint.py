@@ -87,8 +87,8 @@ def _check_with_file(
     schema_text = _file_schema(schema, target, state)
 
     from omnigraph import QueryLimits
-    from omnigraph.api.arguments import NamedText
-    from omnigraph.api.graph import lint as check_queries
+    from omnigraph.api.texts import NamedText
+    from omnigraph.api.texts import lint as check_queries
     from omnigraph.wire.results import lint_output
 
     named_texts = [NamedText.make(query_text, source) for source, query_text in texts]
@@ -120,6 +120,6 @@ def _file_schema(path: Path, target: GraphArguments, state: StateArguments) -> s
             hint="Pass `--schema FILE` or a graph, not both.",
         )
 
-    from omnigraph.api.arguments import read_schema
+    from omnigraph.api.texts import read_schema
 
     return read_schema(path)

@@ -18,7 +18,7 @@ from omnigraph.base.display import format_count
 from omnigraph.base.errors import Fact, NotFoundError, OmnigraphError, UsageError, fact_rows
 from omnigraph.base.hints import Hint
 from omnigraph.cli.command import Capability, command
-from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
+from omnigraph.cli.options import Actor, LogFileOption, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, ServerScope, confirm_destruction, print_location
 
@@ -92,6 +92,7 @@ def load(
     yes: Yes = False,
     execution: RunnerArguments,
     output: TextOutput,
+    log_file: LogFileOption = None,
 ) -> None:
     """Load graph data as one commit.
 

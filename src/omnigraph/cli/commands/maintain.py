@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.display import format_count
+from omnigraph.base.display import format_bytes, format_count
 from omnigraph.base.errors import ConflictError, StorageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.commands.cleanup import Confirm, Keep, OlderThan
@@ -170,9 +170,9 @@ def _cleanup_lines(result: MaintainResult, *, confirmed: bool) -> Iterator[str]:
         return
     files, size = sum(row.files_removed for row in result.cleaned), sum(row.bytes_removed for row in result.cleaned)
     if confirmed:
-        yield f"deleted {files:,} files, {size:,} bytes"
+        yield f"deleted {format_count(files, 'file')}, {format_bytes(size)}"
     elif files:
-        yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"
+        yield f"nothing was deleted; --confirm deletes {format_count(files, 'file')}, {format_bytes(size)}"
 
 
 def _one_line(result: MaintainResult) -> str:

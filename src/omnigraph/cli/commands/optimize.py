@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from omnigraph.base.display import format_bytes
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
@@ -25,7 +26,7 @@ FAILED_HINT: Final = (
 TITLES: Final = {
     "table_key": "table",
     "fragments": "fragments",
-    "bytes": "bytes",
+    "bytes": "size",
     "indexes_folded": "indexes folded",
     "indexes_built": "indexes built",
     "result": "result",
@@ -98,7 +99,7 @@ def optimize(
     rows = (*result.tables, result.manifest)
     document = optimize_output(location.uri, branch, result, render_hint, dry_run=dry_run)
     field_rows = [_with_text(fields) for fields in document["tables"]]
-    table_rows = [_as_row(row, dry_run=dry_run) for row in rows]
+    table_rows = [*(_as_row(row, dry_run=dry_run) for row in rows), *_total(rows)]
     output.show(lambda: document, TITLES, table_rows, fields=field_rows[0], field_rows=field_rows)
     _print_errors_and_pending(rows, output)
     if result.commit is not None:
@@ -111,12 +112,26 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
     changed = row.fragments_removed or row.fragments_added
     return {
         "table_key": row.table_key,
-        "fragments": f"-{row.fragments_removed} +{row.fragments_added}" if changed else "",
-        "bytes": f"{row.bytes_before} -> {row.bytes_after}" if changed else "",
+        "fragments": f"-{row.fragments_removed:,} +{row.fragments_added:,}" if changed else "",
+        "bytes": f"{format_bytes(row.bytes_before)} -> {format_bytes(row.bytes_after)}" if changed else "",
         "indexes_folded": ", ".join(row.indexes_folded),
         "indexes_built": ", ".join(row.indexes_built),
         "result": _result(row, dry_run=dry_run),
     }
+
+
+def _total(rows: Sequence[TableOptimizeStats]) -> Iterator[dict[str, Any]]:
+    """Yield the last row, if several tables were compacted."""
+    changed = [row for row in rows if row.fragments_removed or row.fragments_added]
+    if len(changed) > 1:
+        removed, added = sum(row.fragments_removed for row in changed), sum(row.fragments_added for row in changed)
+        before, after = sum(row.bytes_before for row in changed), sum(row.bytes_after for row in changed)
+        yield {
+            **dict.fromkeys(TITLES, ""),
+            "table_key": "total",
+            "fragments": f"-{removed:,} +{added:,}",
+            "bytes": f"{format_bytes(before)} -> {format_bytes(after)}",
+        }
 
 
 def _with_text(fields: dict[str, Any]) -> dict[str, Any]:

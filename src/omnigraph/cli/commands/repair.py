@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from omnigraph.base.actors import require_actor_name
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
@@ -36,12 +37,21 @@ Confirm = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="With --confirm: publish every external change.")]
 Discard = Annotated[bool, typer.Option("--discard", help="With --confirm: discard every external change.")]
+Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type. Repeatable.")]
+Branches = Annotated[
+    list[str] | None, typer.Option("--branch", metavar="NAME", help="Only this branch. Repeatable. Default: all.")
+]
+RepairActor = Annotated[
+    str | None,
+    typer.Option("--as", metavar="ACTOR", callback=require_actor_name, help="Who repairs. Default: omnigraph:repair."),
+]
 
 
 @command(
     "omnigraph repair graph.omni",
     "omnigraph repair graph.omni --confirm",
     "omnigraph repair --store s3://bucket/graph.omni --discard --confirm --json",
+    "omnigraph repair graph.omni --type Person --branch review/1 --force --confirm --as ada",
     capability=Capability.DIRECT,
 )
 def repair(
@@ -50,6 +60,9 @@ def repair(
     confirm: Confirm = False,
     force: Force = False,
     discard: Discard = False,
+    types: Types = None,
+    branches: Branches = None,
+    actor: RepairActor = None,
     output: RowsOutput,
     log_file: LogFileOption = None,
 ) -> None:
@@ -57,7 +70,7 @@ def repair(
 
     A table has drifted if its newest version is not the published one and no Omnigraph write created it: reads continue
     to work, writes to it are refused. Without --confirm, nothing is changed; with it, interrupted writes are recovered
-    first. Every live branch is checked. The exit code is 3 if a change was refused.
+    first. The default is every table of every live branch. The exit code is 3 if a change was refused.
     """
     location = target.locate_and_print()
 
@@ -68,7 +81,7 @@ def repair(
     RepairOptions(confirm=confirm, force=force, discard=discard).validate()
     unverified: Literal["skip", "publish", "discard"] = "publish" if force else "discard" if discard else "skip"
     graph = Graph(location, read_only=not confirm)
-    result = graph.repair(unverified=unverified, dry_run=not confirm)
+    result = graph.repair(unverified=unverified, types=types, branches=branches, dry_run=not confirm, actor=actor)
     document = repair_output(location.uri, result, render_hint)
     rows = [{**row, "operations": _count_operations(row["operations"])} for row in document["tables"]]
     output.show(lambda: document, TITLES, rows, fields=(*TITLES, "error", "commit"))

@@ -63,11 +63,14 @@ def plan(
     such a schema cannot be applied. Nothing is written. The plan counts only nulls that get a default; `schema apply`
     checks the rows against new rules.
     """
-    from omnigraph.api.arguments import read_schema
+    from omnigraph.api.texts import build_schema, read_schema
+
+    text = read_schema(Path(schema))
+    build_schema(text)  # raises before Lance is imported
+
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import schema_plan_output
 
-    text = read_schema(Path(schema))
     location = target.locate_and_print()
     graph = Graph(location, branch=branch, read_only=True)
     schema_plan = graph.plan_schema(text, allow_data_loss=allow_data_loss)
@@ -137,12 +140,15 @@ def apply(
     """
     location = target.locate()
 
-    from omnigraph.api.arguments import read_schema
+    from omnigraph.api.texts import build_schema, read_schema
+
+    text = read_schema(Path(schema))
+    build_schema(text)  # raises before Lance is imported
+
     from omnigraph.api.graph import Graph
     from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import schema_apply_output
 
-    text = read_schema(Path(schema))
     print_location(target.context, location)
     if allow_data_loss:
         confirm_destruction(target.context, location, "schema apply --allow-data-loss", yes=yes)

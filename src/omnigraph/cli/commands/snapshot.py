@@ -6,7 +6,7 @@ from typing import Final
 
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import StateArguments
-from omnigraph.cli.output import RowsFormat, format_pairs, write_text
+from omnigraph.cli.output import Count, RowsFormat, format_pairs, write_text
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
 
@@ -46,5 +46,12 @@ def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) 
             }
         )
         write_text(f"{pairs}\n\n")
-        rows = [{**row, "native_dataset_branch": row["native_dataset_branch"] or "main"} for row in rows]
+        rows = [
+            {
+                **row,
+                "native_dataset_branch": row["native_dataset_branch"] or "main",
+                "entity_count": Count(row["entity_count"]),
+            }
+            for row in rows
+        ]
     output.show(lambda: document, TITLES, rows)

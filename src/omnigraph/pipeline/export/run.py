@@ -9,6 +9,8 @@ export fails, only complete files have final names.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.ids import CommitId
+from omnigraph.base.progress import log_event
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
@@ -49,6 +52,8 @@ from omnigraph.pipeline.export.tasks import ExportFormat, Part, PartTask, write_
 from omnigraph.pipeline.runner import Result, Runner, Task, batches_of
 from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
+
+logger = logging.getLogger("omnigraph.export")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,7 @@ def export(
     root: Location, request: ExportRequest, runner: Runner, storage_format: StorageFormat = FORMAT
 ) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
+    started = time.monotonic()
     snapshot = read_state(root, request.branch, request.selector, storage_format)
     tables = _select_tables(snapshot, request.types)
     require_free_target(request.target)
@@ -123,6 +129,17 @@ def export(
     rows = _count_rows(tasks, parts)
     counts = {table.entity.alias: rows[table.entity.alias] for table in tables}
     uris = tuple(file.uri for file in files)
+    log_event(
+        logger,
+        "exported",
+        branch=request.branch,
+        commit=snapshot.head,
+        rows=dict(counts),
+        files=len(uris),
+        bytes=size,
+        runner=runner.description,
+        seconds=round(time.monotonic() - started, 3),
+    )
     return ExportResult(
         counts=counts,
         commit=snapshot.head,
