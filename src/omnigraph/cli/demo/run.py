@@ -44,7 +44,7 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 70_00
 
     started, program = perf_counter(), _command_name()
     with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
-        state = DemoState(work_directory, people, commits)
+        state = DemoState(directory=work_directory, people_count=people, commit_count=commits)
         write_text(
             "The demo runs every omnigraph command that it prints. It starts a separate process only for the command "
             "that it kills. The other lines show shell and Python equivalents of what the demo does."

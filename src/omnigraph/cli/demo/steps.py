@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoState:
     """The directory and the size of the demo, and the commits that later steps use by name."""
 
