@@ -46,9 +46,6 @@ class LocationFix(Displayed):
     applied: bool = False
     """Whether they were rewritten; False for a preview and for a graph that was not moved."""
 
-    def summary(self) -> Mapping[str, object]:
-        return {"recorded": self.recorded, "uri": self.uri, "files": f"{self.files:,}", "applied": self.applied}
-
     @property
     def is_needed(self) -> bool:
         """Whether the graph is elsewhere than it recorded."""
