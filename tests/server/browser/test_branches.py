@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from tests.server.browser.browser import Browser
+from tests.server.browser.browser import NARROW, Browser
+from tests.server.browser.conftest import KEPT
 from tests.server.browser.graph import SCHEMA
 
 pytestmark = pytest.mark.browser
@@ -109,6 +110,9 @@ def test_branches_with_diverged_schemas_cannot_be_merged(browser: Browser, graph
     assert "rank: String?" in browser.all(".conflict .stack")[0].text
     assert browser.all("#take-ours, .conflict input") == []
     assert not browser.find("#merge").is_enabled()
+    browser.save(KEPT / "diverged-1280-light.png")
+    browser.resize(NARROW)
+    assert not browser.scrolls_sideways()
 
 
 def test_nothing_to_merge(browser: Browser) -> None:

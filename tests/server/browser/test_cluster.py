@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from tests.cluster.conftest import EXAMPLE, ExampleCluster
-from tests.server.browser.browser import Browser
+from tests.server.browser.browser import NARROW, Browser
+from tests.server.browser.conftest import KEPT
 from tests.server.process import ServerProcess, serve
 
 pytestmark = pytest.mark.browser
@@ -50,6 +51,14 @@ def log_in(browser: Browser, actor: str, place: str = "") -> None:
     browser.log_in(TOKENS[actor])
 
 
+def keep_pictures(browser: Browser, name: str) -> None:
+    browser.save(KEPT / f"{name}-1280-light.png")
+    browser.resize(NARROW)
+    browser.set_dark(is_dark=True)
+    assert not browser.scrolls_sideways()
+    browser.save(KEPT / f"{name}-400-dark.png")
+
+
 def test_a_quarantined_graph_has_its_card(browser: Browser) -> None:
     log_in(browser, "bo")
     browser.wait_text("0 nodes of 2 types", ".cards")
@@ -59,6 +68,7 @@ def test_a_quarantined_graph_has_its_card(browser: Browser) -> None:
     assert "quarantined" in cards["other"]
     assert "code" in cards["other"]
     assert "degraded" in browser.text()
+    keep_pictures(browser, "quarantined")
 
 
 def test_stored_queries_are_listed_and_run(browser: Browser) -> None:
@@ -90,6 +100,7 @@ def test_stored_queries_are_listed_and_run(browser: Browser) -> None:
     browser.wait_for(lambda: len(browser.run(rows)) == 2, "two books")
     assert browser.run(rows) == [["Rocannon's World", "966"], ["Lavinia", "2008"]]
     assert [tab.text.split("\n")[0] for tab in browser.all("[role=tab]")] == ["Rows", "JSON"]
+    keep_pictures(browser, "stored")
     browser.click(".stored a", "Close")
     browser.find("#query-text")
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
+
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.server.browser.browser import Browser
 from tests.server.browser.graph import BIG, HTML, LONG, PEOPLE
@@ -89,6 +94,37 @@ def test_an_error_is_underlined_at_its_position_with_the_hint(browser: Browser) 
     assert "did you mean 'Person'?" in browser.text(".problems")
     browser.click(".problems .link")
     assert browser.run("return document.activeElement.selectionStart") == len("query q() {\n  match { $p: ")
+
+
+def test_ctrl_enter_runs_and_recent_queries_are_listed(browser: Browser) -> None:
+    browser.open()
+    browser.type("#query-text", "query first() { match { $c: Company } return { count($c) as companies } }")
+    browser.find("#query-text").send_keys(Keys.CONTROL, Keys.ENTER)
+    browser.wait_text("companies", "#result thead")
+    run(browser, "query second() { match { $p: Paper } return { count($p) as papers } }")
+    browser.wait_text("papers", "#result thead")
+    browser.open("#/g/default@draft/query")
+    browser.click(".query-side .row-button", "query first()")
+    browser.wait_text("query first()", ".editor pre")
+
+
+def test_all_rows_are_downloaded(browser: Browser, tmp_path: Path) -> None:
+    settings = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", settings)
+    browser.open()
+    run(browser, "query q() { match { $p: Person  $q: Person } return { $p.slug, $p.score, $q.name } }")
+    browser.click("#result button", "CSV")
+    browser.click("#result button:last-of-type", "JSON")
+
+    def downloaded(suffix: str) -> str:
+        browser.wait_for(lambda: bool(list(tmp_path.glob(f"q-*.{suffix}"))), f"a file .{suffix}")
+        return next(tmp_path.glob(f"q-*.{suffix}")).read_text()
+
+    rows = list(csv.reader(downloaded("csv").splitlines()))
+    assert rows[0] == ["p.slug", "p.score", "q.name"]
+    assert len(rows) == (PEOPLE + 2) ** 2 + 1
+    assert ["html", str(BIG), HTML] in rows
+    assert len(json.loads(downloaded("json"))) == (PEOPLE + 2) ** 2
 
 
 def test_a_change_runs_only_after_the_branch_is_confirmed(browser: Browser) -> None:

@@ -8,8 +8,11 @@ const HINTS = {
   graph_missing: "The page Graphs lists the graphs of the server.",
   graph_id_invalid: "The page Graphs lists the graphs of the server.",
   query_not_stored: "Choose one of the list of stored queries.",
+  merge_conflicts: "Nothing was written. Load the page again to see the conflicts.",
+  branch_missing: "The page Branches lists the branches.",
+  reference_missing: "The page Branches lists the branches, and the page History the commits.",
 };
-const isForPrograms = (hint) => /GET \/|(Send|Omit) (the|`)|without `wait`/.test(hint);
+const isForPrograms = (hint) => /GET \/|(Send|Omit) (the|`)|without `wait`|(^|\. )Pass /.test(hint);
 
 export class ApiError extends Error {
   constructor(status, document) {

@@ -61,7 +61,7 @@ function IndexTable({ indexes }) {
   ${indexes.some((index) => index.uncovered_rows > 0) && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
 }
 
-// Vectors of @embed properties that `omnigraph optimize` has not filled.
+// Vectors of @embed properties that `omnigraph embed` has not filled.
 function PendingVectors({ type }) {
   const { graph, ref, state } = usePlace();
   const vectors = type.properties.filter((property) => property.embedding);
