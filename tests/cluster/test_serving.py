@@ -131,6 +131,8 @@ def test_broken_graph_is_quarantined(new: ExampleCluster) -> None:
         assert _ask(server, "eve", "GET", "/graphs/other/snapshot").status == 200, "--access allows reading"
         listed = _ask(server, "bo", "GET", "/graphs").document
         assert [graph["graph_id"] for graph in listed["quarantined"]] == ["books"]
+        assert "graphs/books" in listed["quarantined"][0]["message"]
+        assert str(new.path) not in json.dumps(listed)
     strict = ("serve", "--cluster", ".", "--require-all-graphs", "--bind", "127.0.0.1:0")
     refused = omnigraph(*strict, cwd=new.path, env=VARIABLES)
     assert refused.exit_code == 1

@@ -389,7 +389,7 @@ def _list_graphs(serving: Serving, actor: str) -> GraphListResponse:
     if current.server_gate is not None:
         current.server_gate.require_listing(actor)
     quarantined = [
-        QuarantinedGraphOutput(graph_id, graph.code, graph.message)
+        QuarantinedGraphOutput(graph_id, graph.code, graph.message.replace(graph.location, f"graphs/{graph_id}"))
         for graph_id, graph in sorted(current.quarantined.items())
     ]
     graphs = [GraphEntryOutput(graph_id, served.graph.uri) for graph_id, served in sorted(current.graphs.items())]

@@ -150,7 +150,7 @@ def _make_graph(
             for name in stored_queries(ledger, graph_id)
         }
     except OmnigraphError as error:
-        return QuarantinedGraph(error.code, error.message, gate)
+        return QuarantinedGraph(error.code, error.message, gate, location.uri)
     graph = graph if provider is None else graph.with_provider(provider)
     return ServedGraph(graph=graph, gate=gate, health=settings.check_health(graph), queries=queries)
 

@@ -46,6 +46,8 @@ class QuarantinedGraph:
     code: str
     message: str
     gate: ActionGate
+    location: str
+    """Where it is stored, which no response may show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

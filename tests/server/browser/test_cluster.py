@@ -66,7 +66,9 @@ def test_a_quarantined_graph_has_its_card(browser: Browser) -> None:
     assert set(cards) == {"books", "other"}
     assert "serving" in cards["books"]
     assert "quarantined" in cards["other"]
-    assert "code" in cards["other"]
+    assert "The manifest of the graph at graphs/other is damaged" in cards["other"]
+    assert browser.text(".nav-link.current") == "Graphs"
+    assert "1 graph, 1 quarantined" in browser.text()
     assert "degraded" in browser.text()
     keep_pictures(browser, "quarantined")
 

@@ -98,8 +98,9 @@ function Guard({ children }) {
 }
 
 function Shell({ caller, onLogOut, address, graphs, place, children }) {
-  const link = (page, icon, text, href) => html`<a class="nav-link ${page === address.page ? "current" : ""}" href=${href}
-    aria-current=${page === address.page ? "page" : undefined}><${Icon} name=${icon} /><span>${text}</span></a>`;
+  const here = address.graph ? address.page : "graphs";
+  const link = (page, icon, text, href) => html`<a class="nav-link ${page === here ? "current" : ""}" href=${href}
+    aria-current=${page === here ? "page" : undefined}><${Icon} name=${icon} /><span>${text}</span></a>`;
   const current = place || (graphs.graphs.length === 1 && { link: (page) => makeAddress({ graph: graphs.graphs[0].graph_id, ref: "main", page }) });
   return html`<div class="shell">
     <aside class="side">

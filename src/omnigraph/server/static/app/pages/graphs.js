@@ -2,7 +2,7 @@
 
 import { html } from "../../vendor/htm-preact.js";
 import { getSnapshot, readyz } from "../api.js";
-import { Answer, count, Empty, number, Panel } from "../parts/widgets.js";
+import { Answer, count, Empty, number, Panel, sentence } from "../parts/widgets.js";
 import { makeAddress, useRequest } from "../state.js";
 
 const STATES = {
@@ -15,14 +15,14 @@ const STATES = {
 export function GraphsPage({ graphs, caller }) {
   const readiness = useRequest((signal) => readyz({ signal }), []);
   return html`<div class="page-head"><h1>Graphs</h1></div>
-    <p class="muted">${count(graphs.graphs.length, "graph")}, requests as <strong>${caller.actor_id || "anonymous"}</strong>. ${STATES[caller.state]}
+    <p class="muted">${count(graphs.graphs.length, "graph")}${graphs.quarantined?.length > 0 && `, ${number(graphs.quarantined.length)} quarantined`}, requests as <strong>${caller.actor_id || "anonymous"}</strong>. ${STATES[caller.state]}
       ${readiness.value && readiness.value.status !== "serving" && html` <span class="tag warning">${readiness.value.status}</span>`}</p>
     ${graphs.graphs.length === 0 && html`<${Empty} title="The server has no graphs" command="omnigraph serve graph.omni --unauthenticated" />`}
     <div class="cards">
       ${graphs.graphs.map((graph) => html`<${GraphCard} key=${graph.graph_id} id=${graph.graph_id} />`)}
       ${(graphs.quarantined || []).map(
-        (graph) => html`<${Panel} title=${graph.graph_id} actions=${html`<span class="tag error">quarantined</span>`}>
-          <p>${graph.message}</p><p class="muted small">code <code>${graph.code}</code></p>
+        (graph) => html`<${Panel} key=${graph.graph_id} title=${graph.graph_id} actions=${html`<span class="tag error">quarantined</span>`}>
+          <p>${sentence(graph.message)}</p><p class="muted small">code <code>${graph.code}</code></p>
         <//>`,
       )}
     </div>`;

@@ -106,7 +106,7 @@ export function Prose({ text }) {
   return text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
 }
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 // Show the state of a request: loading, failed, or its value.
 export function Answer({ answer, children }) {
