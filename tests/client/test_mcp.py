@@ -122,6 +122,22 @@ def test_writes_are_recognized() -> None:
     assert not is_write(b"{")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_change"),
+    [({"name": "reads"}, False), ({"name": " reads "}, False), ({"name": "changes"}, True), ({}, True), ([], True)],
+)
+def test_stored_queries_are_writes_unless_they_only_read(arguments: Any, is_change: bool) -> None:
+    params = {"name": "queries_invoke", "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    assert is_write(json.dumps(message).encode(), {"reads"}) is is_change
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("queries_list", {}), ("queries_invoke", {"name": "q"})])
+def test_stored_queries_need_a_server(ask: Ask, tool: str, arguments: Any) -> None:
+    result = ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+    assert (result["isError"], result["structuredContent"]["error_code"]) == (True, "query_not_stored")
+
+
 def test_stdio(path: Path) -> None:
     calls = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -12,10 +14,10 @@ from typing import Any, Final
 import pytest
 
 from omnigraph.cluster.project import Cluster
-from tests.cli.process import omnigraph
+from tests.cli.process import environment, omnigraph
 from tests.cluster.conftest import EXAMPLE, ExampleCluster
 from tests.server.process import HttpAnswer, ServerProcess, serve
-from tests.waiting import wait_until
+from tests.waiting import SECONDS_MAX, wait_until
 
 TOKENS: Final = {"ada": "token-ada", "bo": "token-bo", "eve": "token-eve"}
 VARIABLES: Final = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
@@ -79,6 +81,51 @@ def test_stored_queries_through_the_command_line(server: ServerProcess, cluster:
     assert json.loads(denied.stdout)["error_code"] == "policy_denied"
     unknown = omnigraph("query", "no_such", *address, cwd=cluster.path, env=env)
     assert json.loads(unknown.stdout)["error_code"] == "query_not_stored"
+
+
+def _call_message(tool: str, **arguments: Any) -> Any:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def test_tools_of_agents_run_stored_queries(server: ServerProcess) -> None:
+    def call(actor: str, tool: str, **arguments: Any) -> Any:
+        return _ask(server, actor, "POST", "mcp", _call_message(tool, **arguments)).document["result"]
+
+    assert call("bo", "queries_list")["structuredContent"] == _ask(server, "bo", "GET", "queries").document
+    author = {"author": "le guin"}
+    read = call("bo", "queries_invoke", name="books_of", params=author)
+    assert read["structuredContent"] == _ask(server, "bo", "POST", "queries/books_of", {"params": author}).document
+    denied_body = call("bo", "queries_invoke", name="add_author", params={"name": "x"})
+    assert (denied_body["isError"], denied_body["structuredContent"]["error_code"]) == (True, "policy_denied")
+    assert _ask(server, "bo", "POST", "branches", {"name": "review/agent", "from": "main"}).status == 200
+    changed = call("bo", "queries_invoke", name="add_author", params={"name": "x"}, branch="review/agent")
+    assert changed["structuredContent"]["commit"]["actor_id"] == "bo"
+    denied, unknown = (call("eve", "queries_invoke", name=name) for name in ("books_of", "no_such"))
+    assert denied == unknown
+    assert denied["structuredContent"]["error_code"] == "query_not_stored"
+    assert call("eve", "queries_list")["structuredContent"]["error_code"] == "policy_denied"
+
+
+def test_stdio_runs_stored_reads_of_a_server(server: ServerProcess, cluster: ExampleCluster) -> None:
+    messages = [
+        _call_message("queries_list"),
+        _call_message("queries_invoke", name="books_of", params={"author": "x"}),
+        _call_message("queries_invoke", name="add_author", params={"name": "x"}, branch="other", expect_mutation=True),
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli.main", "mcp", "--server", f"http://{server.address}"],
+        input="".join(json.dumps(message) + "\n" for message in messages),
+        env=environment({"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}),
+        cwd=cluster.path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    listed, read, changed = (json.loads(line)["result"] for line in ended.stdout.splitlines())
+    assert listed["structuredContent"] == _ask(server, "bo", "GET", "queries").document
+    assert read["structuredContent"]["query_name"] == "books_of"
+    assert (changed["isError"], changed["structuredContent"]["error_code"]) == (True, "query_kind")
 
 
 def test_only_a_policy_of_the_server_lists_graphs(server: ServerProcess) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
 from omnigraph.api.history import TableNames, read_new_names
-from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
+from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError, UsageError
 from omnigraph.client import history
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
@@ -49,7 +49,14 @@ from omnigraph.wire.results import (
     merge_output,
     read_output,
 )
-from omnigraph.wire.service import CatalogOutput, GraphEntryOutput, GraphListResponse, HealthOutput, health_output
+from omnigraph.wire.service import (
+    CatalogOutput,
+    GraphEntryOutput,
+    GraphListResponse,
+    HealthOutput,
+    QueriesCatalogOutput,
+    health_output,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -171,6 +178,14 @@ class LocalGraph:
     def service_health(self) -> HealthOutput:
         """Return the release of this process."""
         return health_output()
+
+    def list_queries(self) -> QueriesCatalogOutput:
+        """Raise: only a server has stored queries."""
+        raise _no_stored_queries()
+
+    def invoke_query(self, name: str, request: wr.InvokeStoredQueryRequest) -> dict[str, Any]:  # noqa: ARG002  # raises
+        """Raise: only a server has stored queries."""
+        raise _no_stored_queries()
 
     def query(self, request: wr.QueryRequest) -> ReadOutput:
         """Run a read query."""
@@ -342,3 +357,11 @@ class LocalGraph:
         if self.as_of is not None:
             return self._on(state.branch or MAIN).snapshot(self.as_of)
         return read_snapshot(self.graph.location, (state.branch or MAIN).strip())
+
+
+def _no_stored_queries() -> NotFoundError:
+    return NotFoundError(
+        "a graph without a server has no stored queries for agents",
+        code="query_not_stored",
+        hint="Connect the agent to a server of the cluster.",
+    )

@@ -7,7 +7,7 @@ the document of the error, so that an agent can correct its call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,8 @@ _PARSE_ERROR: Final = -32_700
 _INVALID_REQUEST: Final = -32_600
 _METHOD_NOT_FOUND: Final = -32_601
 _INVALID_PARAMS: Final = -32_602
+INVOKE_QUERY: Final = "invoke_query"
+"""The action of the tool that runs stored queries, which may read or change the graph."""
 _SCHEMA: Final = "omnigraph://schema"
 _BRANCHES: Final = "omnigraph://branches"
 
@@ -49,6 +51,12 @@ class BranchArguments(wr.WireRequest, frozen=True, kw_only=True):
     name: str
 
 
+class StoredQueryArguments(wr.InvokeStoredQueryRequest, frozen=True, kw_only=True):
+    """A stored query by its name, and its parameters."""
+
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool for agents. `operation` is the operation of the HTTP interface that does the same."""
@@ -64,6 +72,12 @@ class Tool:
     def is_read(self) -> bool:
         """Whether it changes nothing."""
         return self.action == "read"
+
+
+def _without_name(request: StoredQueryArguments) -> wr.InvokeStoredQueryRequest:
+    return wr.InvokeStoredQueryRequest(
+        params=request.params, branch=request.branch, snapshot=request.snapshot, expect_mutation=request.expect_mutation
+    )
 
 
 TOOLS: Final = (
@@ -146,6 +160,22 @@ TOOLS: Final = (
         action="read",
         arguments=wr.NoParameters,
         run=lambda client, _: client.service_health(),
+    ),
+    Tool(
+        name="queries_list",
+        description="List the stored queries with their parameters.",
+        operation="list_queries",
+        action="read",
+        arguments=wr.NoParameters,
+        run=lambda client, _: client.list_queries(),
+    ),
+    Tool(
+        name="queries_invoke",
+        description="Run a stored query; one that changes the graph is one commit.",
+        operation="invoke_query",
+        action=INVOKE_QUERY,
+        arguments=StoredQueryArguments,
+        run=lambda client, request: client.invoke_query(request.name, _without_name(request)),
     ),
     Tool(
         name="mutate",
@@ -236,14 +266,18 @@ def answer(
         return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": failure})
 
 
-def is_write(message: bytes) -> bool:
-    """Return whether a message calls a tool that changes something."""
+def is_write(message: bytes, stored_reads: Container[str] = ()) -> bool:
+    """Return whether a message calls a tool that changes something, or a stored query that is not one of the reads."""
     try:
         request = _decode(message)
     except _RpcError:
         return False
     tool = TOOLS_BY_NAME.get(str(request.params.get("name")))
-    return request.method == "tools/call" and tool is not None and not tool.is_read
+    if request.method != "tools/call" or tool is None or tool.is_read:
+        return False
+    arguments = request.params.get("arguments")
+    name = arguments.get("name") if isinstance(arguments, dict) else None
+    return tool.action != INVOKE_QUERY or str(name).strip() not in stored_reads
 
 
 def _decode(message: bytes) -> _Message:
@@ -267,7 +301,7 @@ def _result(
         case "ping":
             return {}
         case "tools/list":
-            return {"tools": [_describe(tool) for tool in TOOLS if tool.action in allowed_actions]}
+            return {"tools": [_describe(tool, allowed_actions) for tool in TOOLS if tool.action in allowed_actions]}
         case "tools/call":
             return _call(request.params, call_tool, describe)
         case "resources/list":
@@ -287,7 +321,9 @@ def _initialize(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _describe(tool: Tool) -> dict[str, Any]:
+def _describe(tool: Tool, allowed_actions: frozenset[str]) -> dict[str, Any]:
+    # The body of a stored query needs `change` too: without it, only stored reads run.
+    is_read = tool.is_read or (tool.action == INVOKE_QUERY and "change" not in allowed_actions)
     schema, components = msgspec.json.schema_components([tool.arguments])
     (reference,) = schema
     arguments = components[str(reference["$ref"]).rpartition("/")[2]]
@@ -295,7 +331,7 @@ def _describe(tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "inputSchema": {**arguments, **({"$defs": components} if len(components) > 1 else {})},
-        "annotations": {"readOnlyHint": tool.is_read, "destructiveHint": not tool.is_read, "openWorldHint": False},
+        "annotations": {"readOnlyHint": is_read, "destructiveHint": not is_read, "openWorldHint": False},
     }
 
 

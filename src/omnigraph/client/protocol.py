@@ -37,6 +37,12 @@ class GraphClient(Protocol):
     def service_health(self) -> service.HealthOutput:
         """Return the release that serves the graph."""
 
+    def list_queries(self) -> service.QueriesCatalogOutput:
+        """Return the stored queries."""
+
+    def invoke_query(self, name: str, request: wr.InvokeStoredQueryRequest) -> dict[str, Any]:
+        """Run a stored query, and return the document of a query or of a change."""
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
 

@@ -107,6 +107,14 @@ class HttpGraph:
         """Return the release of the server."""
         return _read(self.connection, "/healthz", service.HealthOutput)
 
+    def list_queries(self) -> service.QueriesCatalogOutput:
+        """Return the stored queries."""
+        return self._get("queries", None, service.QueriesCatalogOutput)
+
+    def invoke_query(self, name: str, request: wr.InvokeStoredQueryRequest) -> dict[str, Any]:
+        """Run a stored query, and return the document of a query or of a change."""
+        return self._post(f"queries/{quote(name, safe='')}", request, dict[str, Any], is_write=True)
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query. Without a text, the stored query of that name."""
         if not request.query and request.name is not None:

@@ -231,7 +231,8 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             if tool.operation in _SERVER_TOOLS:
                 return _SERVER_TOOLS[tool.operation](serving, actor)
             route = _ROUTES_BY_OPERATION[tool.operation]
-            path = {"commit": getattr(arguments, "commit", ""), "branch": getattr(arguments, "name", "")}
+            name = getattr(arguments, "name", "")
+            path = {"commit": getattr(arguments, "commit", ""), "branch": name, "name": name}
             call = RouteCall(
                 graph=graph,
                 path=path,
@@ -243,6 +244,8 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
                 queries=served.queries,
             )
             _authorize(served.gate, route, call, actor)
+            if route.then is not None:
+                served.gate.require(actor, *route.then(call))
             return route.run(call)
 
         def describe(error: OmnigraphError) -> Any:
@@ -255,7 +258,8 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             actions = frozenset(action for action, extent in extents if extent != "none")
             return answer(message, call_tool, actions, describe)
 
-        if is_write(message):
+        stored_reads = {name for name, query in served.queries.items() if not query.description.mutation}
+        if is_write(message, stored_reads):
             async with serving.admission.change(actor):
                 reply = await serving.admission.writes.run(work)
         else:

@@ -27,10 +27,13 @@ def mcp(target: GraphArguments, *, access: AccessOption = TokenAccess.READ, acto
     """
     client = target.connect(actor=actor, read_only=False).client
 
-    from omnigraph.base.errors import RefusedError
-    from omnigraph.client.mcp import TOOLS, answer
+    import msgspec
 
-    actions = frozenset(tool.action for tool in TOOLS if tool.is_read or access is TokenAccess.WRITE)
+    from omnigraph.base.errors import RefusedError
+    from omnigraph.client.mcp import INVOKE_QUERY, TOOLS, answer
+
+    may_write = access is TokenAccess.WRITE
+    actions = frozenset(tool.action for tool in TOOLS if tool.is_read or tool.action == INVOKE_QUERY or may_write)
 
     def call_tool(tool: Tool, arguments: Any) -> Any:
         if tool.action not in actions:
@@ -39,6 +42,8 @@ def mcp(target: GraphArguments, *, access: AccessOption = TokenAccess.READ, acto
                 code="access_denied",
                 hint="Start it with `--access write`.",
             )
+        if tool.action == INVOKE_QUERY and not may_write:
+            arguments = msgspec.structs.replace(arguments, expect_mutation=False)
         return tool.run(client, arguments)
 
     for line in sys.stdin.buffer:
