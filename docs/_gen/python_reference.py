@@ -45,6 +45,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
 """Members with a sentence that only Omnigraph itself uses; `summary`, which makes representations, is one of them."""
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
+    "AnyProvider": "An `EmbeddingProvider`, or the provider that a cluster names for a graph.",
     "BranchId": "A string. A branch that is deleted and created again has another one.",
     "BranchTarget": "A `Graph`.",
     "CommitId": "A string of 26 letters and digits.",

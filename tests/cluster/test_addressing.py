@@ -130,11 +130,17 @@ def test_applied_provider_creates_vectors(new: ExampleCluster) -> None:
         'query near() { match { $d: Doc } return { $d.name } order { nearest($d.vec, "text") } limit 1 }'
     )
     new.edit("cluster.yaml", lambda text: text.replace("queries/ }", "queries/, embedding_provider: mock }"))
-    new.edit("cluster.yaml", lambda text: text + "providers: { embedding: { mock: { kind: mock } } }\n")
+    provider = "providers: { embedding: { mock: { kind: mock, model: of-the-cluster } } }\n"
+    new.edit("cluster.yaml", lambda text: text + provider)
     assert new.apply()["converged"]
     og.open(new.graph).load([{"name": "a", "vec": [1.0, 0.0, 0.0, 0.0]}], type="Doc")
     near = new.run("query", "near", *HERE, "--json")
     assert json.loads(near.stdout)["rows"] == [{"d.name": "a"}], near.stderr
+    og.open(new.graph).load([{"name": "b"}], type="Doc")
+    assert new.run("branch", "create", "review/1", *HERE, "--as", "bo").exit_code == 0
+    embedded = new.run("embed", *HERE, "--branch", "review/1", "--json", "--as", "bo")
+    [stats] = json.loads(embedded.stdout)["properties"]
+    assert (stats["embedded"], stats["model"]) == (1, "of-the-cluster"), embedded.stderr
 
 
 def test_not_a_cluster(tmp_path: Path, applied: ExampleCluster) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.api.prepared import PreparedQuery
     from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result
     from omnigraph.base.progress import Report
-    from omnigraph.embedding.provider import EmbeddingProvider
+    from omnigraph.embedding.provider import AnyProvider, EmbeddingProvider
     from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.options import QueryLimits
     from omnigraph.engine.prepare import ExplainResult
@@ -515,7 +515,7 @@ class Graph(Displayed):
         truncate: bool = False,
         rejects: str | PathLike[str] | None = None,
         build_indexes: bool = False,
-        provider: EmbeddingProvider | None = None,
+        provider: AnyProvider | None = None,
         actor: str | None = None,
         runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
@@ -534,7 +534,8 @@ class Graph(Displayed):
             truncate: Embed the first 32 KiB of a longer text. Default: such a row is an error.
             rejects: A file for the rows that failed, as NDJSON. The result has the first 100.
             build_indexes: Build the declared indexes of these types afterwards.
-            provider: Makes the vectors, in this process. Default: the provider that the environment configures.
+            provider: An `EmbeddingProvider` with a function, which is called in this process, or the provider of a
+                cluster. Default: the provider that the environment configures.
             actor: Who writes. Default: the actor of the graph.
             runner: Where the requests are sent from: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from omnigraph import QueryLimits
     from omnigraph.api.graph import Graph
     from omnigraph.client.http import Connection
-    from omnigraph.client.local import LocalGraph
     from omnigraph.client.protocol import GraphClient
+    from omnigraph.cluster.addressing import ClusterGraph
 
 SUFFIX: Final = ".omni"
 """The usual suffix of graphs. Branches, commits and queries never have it."""
@@ -314,12 +314,17 @@ class StorageArguments:
     @property
     def gate(self) -> GraphGate:
         """The gate for writes of data: the deployed policy of a graph of a cluster; any other graph has none."""
+        deployed = self.find_deployed()
+        return AllowAll() if deployed is None else deployed.gate
+
+    def find_deployed(self) -> ClusterGraph | None:
+        """Return the deployed graph of a cluster; None for any other graph."""
         scope = self.find_scope()
         if not isinstance(scope, ClusterScope):
-            return AllowAll()
+            return None
         from omnigraph.cluster.addressing import find_graph
 
-        return find_graph(scope.address, scope.graph).gate
+        return find_graph(scope.address, scope.graph)
 
     def open(self, branch: str = "main", *, spark: str | None = None) -> Graph:
         """Open the graph read-only."""
@@ -386,8 +391,9 @@ class GraphArguments(StorageArguments):
             render_hint=lambda hint: render_hint(hint, scope_arguments(scope)),
             as_of=as_of,
         )
-        if isinstance(scope, ClusterScope):
-            client = _with_applied_provider(client, scope)
+        deployed = self.find_deployed()
+        if deployed is not None and (provider := deployed.find_provider(os.environ)) is not None:
+            client = client.with_provider(provider)
         parameters = {} if state is None else state.parameters(client, is_served=False)
         return ReachedGraph(self.context, storage, client, parameters)
 
@@ -420,16 +426,6 @@ def open_connection(scope: ServerScope, *, is_insecure: bool) -> Connection:
     from omnigraph.client.http import Connection
 
     return Connection(scope.url, find_token(scope.name), is_insecure=is_insecure)
-
-
-def _with_applied_provider(client: LocalGraph, scope: ClusterScope) -> LocalGraph:
-    """Return the graph of a cluster with its deployed embedding provider, if it has one."""
-    from omnigraph.cluster.addressing import find_graph
-    from omnigraph.cluster.serving import find_applied_provider
-
-    graph = find_graph(scope.address, scope.graph)
-    provider = find_applied_provider(graph.ledger, graph.id, os.environ)
-    return client if provider is None else client.with_provider(provider)
 
 
 FLAGS_OF_STORAGE: Final = {

@@ -6,6 +6,7 @@ the repair of a graph.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.cluster.config import CONFIG_FILE, parse_storage
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.observe import graph_location
-from omnigraph.cluster.serving import AppliedGate
+from omnigraph.cluster.serving import AppliedGate, find_applied_provider
+from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.storage.location import Location, parse_location
 
 
@@ -31,6 +33,10 @@ class ClusterGraph:
     def gate(self) -> AppliedGate:
         """The gate of its deployed policy; without one it allows everything."""
         return AppliedGate(self.store, self.ledger, self.id)
+
+    def find_provider(self, environment: Mapping[str, str]) -> ConfiguredProvider | None:
+        """Return its deployed embedding provider, or None. Its key is a variable of the environment."""
+        return find_applied_provider(self.ledger, self.id, environment)
 
 
 def find_root(address: str) -> Location:

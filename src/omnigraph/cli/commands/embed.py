@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -66,6 +67,7 @@ WithIndexes = Annotated[
     "omnigraph embed graph.omni --type Note --property vector --max-tokens 1000000",
     "omnigraph embed graph.omni --all --with-indexes --json",
     "omnigraph embed --store s3://bucket/graph.omni --branch review/1 --errors failed.jsonl --truncate",
+    "omnigraph embed --cluster . --graph books",
     capability=Capability.DIRECT,
 )
 def embed(
@@ -88,11 +90,11 @@ def embed(
     """Fill the vectors that the schema declares with @embed.
 
     A provider turns the text of each row without a vector into its vector; OMNIGRAPH_EMBED_PROVIDER and other variables
-    choose it. Rows are embedded in waves of at most 10,000, and each wave is one commit: after an interruption, the
-    next run continues. A row whose text the provider rejects is reported, the others are committed, and the exit code
-    is 1. Large runs send their requests from Spark. A second run has no work.
+    choose it, or the cluster of the graph. Rows are embedded in waves of at most 10,000, and each wave is one commit:
+    after an interruption, the next run continues. A row whose text the provider rejects is reported, the others are
+    committed, and the exit code is 1. Large runs send their requests from Spark. A second run has no work.
     """
-    location = target.locate_and_print()
+    location, deployed = target.locate_and_print(), target.find_deployed()
 
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import embed_output
@@ -108,6 +110,7 @@ def embed(
             truncate=truncate,
             rejects=errors,
             build_indexes=with_indexes,
+            provider=None if deployed is None else deployed.find_provider(os.environ),
             actor=actor,
             runner=execution.runner,
             progress=report,
