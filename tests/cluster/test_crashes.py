@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 import omnigraph
+from omnigraph.base import limits
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from tests.cli.process import environment
 from tests.cluster.conftest import ExampleCluster
@@ -126,9 +127,24 @@ def test_killed_later_apply(point: str, prepared_later: Path, undisturbed_later:
     assert _result(cluster) == undisturbed_later
 
 
+def test_apply_killed_while_it_deletes_old_objects(applied: ExampleCluster) -> None:
+    state = applied.path / "__cluster" / "state"
+    ledger = json.loads(max(state.iterdir()).read_text())
+    for revision in range(ledger["state_revision"] + 1, limits.CLUSTER_REVISIONS_MAX + 2):
+        (state / f"{revision:020d}.json").write_text(json.dumps({**ledger, "state_revision": revision}))
+    applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo]", "[ada, bo, eve]"))
+    assert _apply(applied, "cluster.collect.before@2=kill")[0] == -signal.SIGKILL
+    assert len(list(state.iterdir())) == limits.CLUSTER_REVISIONS_MAX + 1
+    exit_code, document = _apply(applied)
+    assert (exit_code, document["converged"], document["changes"]) == (0, True, [])
+    applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo, eve]", "[ada, bo]"))
+    assert _apply(applied)[0] == 0
+    assert len(list(state.iterdir())) == limits.CLUSTER_REVISIONS_MAX
+
+
 def test_every_failpoint_of_apply_is_killed() -> None:
-    killed = {point.partition("@")[0] for point in (*FIRST_APPLY, *LATER_APPLY)}
-    others = {"cluster.approve.before", "cluster.collect.before"}  # of another command; of old objects alone
+    killed = {point.partition("@")[0] for point in (*FIRST_APPLY, *LATER_APPLY, "cluster.collect.before")}
+    others = {"cluster.approve.before"}  # of another command
     assert {str(point) for point in Failpoint if point.startswith("cluster.")} - others <= killed
 
 
