@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.base.errors import ErrorKind
+from omnigraph.base.authorization import AccessDeniedError
+from omnigraph.base.errors import Applied, ErrorKind, FormatError, InvariantError
+from omnigraph.client.errors import error_of_document
 from omnigraph.types import CommitRecord, EntityChange
 from tests.api.test_examples import PEOPLE
 from tests.api.test_examples import SCHEMA as PEOPLE_SCHEMA
@@ -97,6 +99,25 @@ def test_history(both: Both) -> None:
     assert [(status.record.name, status.ahead, status.behind) for status in served.list_branches()] == names
 
 
+def test_explain(both: Both) -> None:
+    direct, served = (graph.explain(ALL) for graph in both)
+    assert served == direct
+    assert any(step.figures.rows is not None for step in both[1].explain(ALL, analyze=True).steps)
+
+
+def test_feed_with_schema_steps(both: Both) -> None:
+    graph = both[0].create_branch("steps")
+    changed = SCHEMA.replace("age: I64?", 'years: I64? @rename_from("age")\n  email: String?')
+    graph.apply_schema(f"{changed}node Team {{}}")
+    head = graph.log()[1].id
+    (direct,), (served,) = graph.changes(head), both[1].checkout("steps").changes(head)
+    assert len(direct.schema_steps) >= 3
+    assert served.schema_steps == direct.schema_steps
+    assert _shown(served.commit) == _shown(direct.commit)
+    assert served.table_names.items() <= direct.table_names.items()
+    both[0].delete_branch("steps")
+
+
 def test_writes(both: Both) -> None:
     graph, served = both
     branch = served.create_branch("writes")
@@ -118,18 +139,77 @@ def test_writes(both: Both) -> None:
     assert "writes" not in [status.record.name for status in served.list_branches()]
 
 
-def test_errors(both: Both) -> None:
-    _, served = both
-    calls: tuple[tuple[Callable[[], Any], ErrorKind], ...] = (
-        (lambda: served.query("query q() { match { $p: Nope } return { $p } }"), ErrorKind.INVALID_CONTENT),
-        (lambda: served.checkout("nope"), ErrorKind.NOT_FOUND),
-        (lambda: served.create_branch("review"), ErrorKind.CONFLICT),
-        (lambda: served.mutate(FILL, if_commit="01ARZ3NDEKTSV4RRFFQ69G5FAV"), ErrorKind.PRECONDITION_FAILED),
-    )
-    for call, kind in calls:
-        with pytest.raises(og.OmnigraphError) as error:
-            call()
-        assert error.value.kind is kind
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "bad_request of a branch": lambda graph: graph.create_branch("a b"),
+    "bad_request of a mode": lambda graph: graph.load([], mode="never"),
+    "bad_request of a file": lambda graph: graph.load("none.jsonl"),
+    "bad_request of parameters": lambda graph: graph.query(ALL, {"x": 1}),
+    "bad_request of a mutation": lambda graph: graph.query(FILL),
+    "invalid_content of a text": lambda graph: graph.query("query q() { match { $p: Nope } return { $p } }"),
+    "invalid_content of rows": lambda graph: graph.load([{"type": "Person", "data": {"slug": "x", "age": "y"}}]),
+    "invalid_content of a change": lambda graph: graph.mutate('query a() { insert Knows { from: "ada", to: "x" } }'),
+    "invalid_content of a run": lambda graph: graph.query(
+        "query q() { match { $p: Person } return { $p.age * 9000 as n } }"
+    ).to_pylist(),
+    "limit_exceeded": lambda graph: graph.query(f"query {'q' * 200}() {{ match {{ $p: Person }} return {{ $p }} }}"),
+    "not_found of a branch": lambda graph: graph.checkout("nope").log(),
+    "not_found of a commit": lambda graph: graph.get_commit("zzzz"),
+    "not_found of a state": lambda graph: graph.query(ALL, as_of="zzzz"),
+    "not_found of a diff": lambda graph: list(graph.diff("main", "nope")),
+    "not_found of a feed": lambda graph: graph.checkout("nope").changes(),
+    "conflict of a cursor": lambda graph: graph.changes("zzzz"),
+    "conflict of a branch": lambda graph: graph.create_branch("review"),
+    "conflict of keys": lambda graph: graph.load([{"type": "Person", "data": {"slug": "ada"}}]),
+    "conflict of a feed": lambda graph: graph.changes(graph.checkout("review").log()[0].id),
+    "precondition_failed": lambda graph: graph.mutate(FILL, if_commit="01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+    "refused": lambda graph: graph.delete_branch("main"),
+    "refused of the first commit": lambda graph: list(graph.diff(graph.log()[-1].id)),
+}
+"""What fails, by its kind and what it is about."""
+OTHER_CODES = ("bad_request of a file", "not_found of a commit", "not_found of a state")
+"""Errors with other words: a server loads only files of lines, and its names are of a branch or a commit."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_errors_are_of_the_same_classes(both: Both, name: str) -> None:
+    errors: list[og.OmnigraphError] = []
+    for graph in both:
+        with pytest.raises(og.OmnigraphError) as raised:
+            CALLS[name](graph)
+        errors.append(raised.value)
+    direct, served = errors
+    assert direct.kind.value == name.split(maxsplit=1)[0]
+    assert isinstance(served, type(direct))
+    assert type(served).__name__ == type(direct).__name__
+    assert (served.kind, served.applied) == (direct.kind, direct.applied)
+    if name in OTHER_CODES:
+        return
+    assert served.code == direct.code
+    assert served.facts.keys() == direct.facts.keys()
+    assert served.hint == direct.hint
+    if isinstance(direct, og.ValidationError) and isinstance(served, og.ValidationError):
+        rules = [[(row.line, row.rule, row.value) for row in error.report.first] for error in (direct, served)]
+        assert rules[0] == rules[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "local"),
+    [
+        (ErrorKind.FORBIDDEN, AccessDeniedError),
+        (ErrorKind.INTERNAL, InvariantError),
+        (ErrorKind.LIMIT_EXCEEDED, og.LimitExceededError),
+        (ErrorKind.UNAVAILABLE, og.StorageError),
+        (ErrorKind.UNREADABLE, FormatError),
+        (ErrorKind.TOO_MANY_REQUESTS, og.OmnigraphError),
+        (ErrorKind.UNAUTHORIZED, og.OmnigraphError),
+    ],
+)
+def test_errors_of_a_server_that_fails(kind: ErrorKind, local: type[og.OmnigraphError]) -> None:
+    document = {"kind": kind.value, "error_code": "x", "hint": "Wait.", "applied": "unknown", "more": 1}
+    error = error_of_document("no", document, 500)
+    assert isinstance(error, local)
+    assert (error.kind, error.code, error.hint, error.message) == (kind, "x", "Wait.", "no")
+    assert (error.applied, dict(error.facts)) == (Applied.UNKNOWN, {"more": 1})
 
 
 def test_address_and_token(both: Both) -> None:

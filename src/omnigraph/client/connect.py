@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.api.texts import build_schema, read_schema, source_name
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.client.credentials import find_token
@@ -30,10 +30,11 @@ from omnigraph.engine.mutation.stage import EntityCounts
 from omnigraph.engine.mutation.text import MutationResult
 from omnigraph.engine.operators.rows import result_schema
 from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.prepare import ExplainResult
 from omnigraph.engine.run import Stream
 from omnigraph.graph.branch_list import BranchStatus
 from omnigraph.graph.diff import ChangeKind, EntityChange, EntityChanges
-from omnigraph.graph.feed import ChangeFeed, CommitChanges
+from omnigraph.graph.feed import NOT_IN_HISTORY, ChangeFeed, CommitChanges, SchemaStep, feed_gap
 from omnigraph.graph.manifest.records import (
     BranchParent,
     BranchRecord,
@@ -43,12 +44,19 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     WriteOperation,
 )
+from omnigraph.graph.schema_change import HARD_DROPS
+from omnigraph.graph.schema_plan import PlannedStep
 from omnigraph.maintenance.indexed_load import LoadResult
+from omnigraph.pipeline.load.plan import require_mode
 from omnigraph.pipeline.load.run import LoadCounts
 from omnigraph.query.checks.run import check_query
+from omnigraph.query.explain import ExplainedStep, StepFigures
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.schema.catalog_json import catalog_from_json
+from omnigraph.schema.evolution.diff import find_steps_by_id
+from omnigraph.schema.evolution.steps import Cost, UpdateText
 from omnigraph.wire import requests as wr
 
 if TYPE_CHECKING:
@@ -176,16 +184,23 @@ class RemoteGraph:
         name: str | None = None,
         as_of: str | None = None,
         analyze: bool = False,
-    ) -> str:
-        """Return how a query would run, as text; with `analyze`, run it and return how it ran.
+    ) -> ExplainResult:
+        """Return how a query would run; with `analyze`, run it and return how it ran.
 
         Example:
-            >>> served.explain("query q() { match { $p: Person } return { $p.slug } }").splitlines()[0]
-            'query q()'
+            >>> served.explain("query q() { match { $p: Person } return { $p.slug } }").query_name
+            'q'
         """
         state = msgspec.to_builtins(self._state(as_of))
         request = wr.ExplainRequest(query=text, name=name, params=_plain(params), analyze=analyze, **state)
-        return self.client.explain(request).text
+        document = self.client.explain(request)
+        return ExplainResult(
+            query_name=document.query_name,
+            branch=document.target.branch or self.branch,
+            commit=document.graph_commit_id,
+            text=document.text,
+            steps=tuple(map(_explained_step, document.steps)),
+        )
 
     # Data
 
@@ -203,6 +218,7 @@ class RemoteGraph:
             >>> served.load([{"type": "Person", "data": {"slug": "eve"}}]).total
             1
         """
+        require_mode(mode)
         parameters = msgspec.convert({"branch": self.branch, "mode": mode}, wr.LoadParameters)
         document = self.client.load(parameters, _read_lines(data))
         types = {
@@ -359,9 +375,15 @@ class RemoteGraph:
             (['init', 'mutate'], False)
         """
         start = "beginning" if since is None else f"after:{since}"
-        page: ChangeFeedOutput = self.client.poll_changes(
-            wr.FeedParameters(branch=self.branch, start=start, limit=_PAGE)
-        )
+        try:
+            page: ChangeFeedOutput = self.client.poll_changes(
+                wr.FeedParameters(branch=self.branch, start=start, limit=_PAGE)
+            )
+        except NotFoundError as missing:
+            if since is None or missing.code != "commit_missing":
+                raise
+            cursor = CommitId(since)
+            raise feed_gap(self.branch, cursor, NOT_IN_HISTORY, cursor) from missing
         blocks: dict[str, list[ChangeBlockOutput]] = {}
         has_more = False
         while not has_more:
@@ -376,11 +398,11 @@ class RemoteGraph:
             following = wr.FeedParameters(branch=self.branch, limit=_PAGE, page_token=page.next_page_token)
             page = self.client.poll_changes(following)
         if has_more:
-            cursor = list(blocks)[-1]
+            newest = list(blocks)[-1]
         else:
             assert isinstance(page.cursor, str), "the last page has a cursor"
-            cursor = head_of_cursor(page.cursor)
-        return ChangeFeed(tuple(map(_commit_changes, blocks.values())), cursor, has_more)
+            newest = head_of_cursor(page.cursor)
+        return ChangeFeed(tuple(map(self._commit_changes, blocks.values())), newest, has_more)
 
     def _state(self, as_of: str | None) -> wr.StateParameters:
         return wr.StateParameters(branch=self.branch) if as_of is None else wr.StateParameters(snapshot=as_of)
@@ -399,6 +421,33 @@ class RemoteGraph:
                 "the query is a mutation", code="query_is_mutation", hint=hint("Run it with {}.", action("mutate"))
             )
         return result_schema(plan.root)
+
+    def _commit_changes(self, blocks: list[ChangeBlockOutput]) -> CommitChanges:
+        """Return a commit of a feed. A feed has only its cause, so the commit is read, and its schema if it changed."""
+        document = self.client.get_commit(blocks[0].cause.graph_commit_id)
+        commit = _commit(document)
+        changes = tuple(_change(change) for block in blocks for change in block.changes)
+        moved = {TableId(move.table_id): move.table_key for move in document.tables if move.table_key is not None}
+        names = {**moved, **{TableId(change.table_id): change.table for change in changes}}
+        outputs = [step for block in blocks if isinstance(block.schema_steps, list) for step in block.schema_steps]
+        steps = self._schema_steps(commit, outputs) if outputs else ()
+        return CommitChanges(commit, steps, names, EntityChanges(lambda: iter(changes)))
+
+    def _schema_steps(self, commit: CommitRecord, outputs: list[dict[str, Any]]) -> tuple[SchemaStep, ...]:
+        """Return the steps of a commit: what changes is computed from its schemas, what it costs is in the feed."""
+        assert commit.parent is not None, "the first commit has no schema steps"
+        old, new = (
+            catalog_from_json(msgspec.json.encode(self.client.schema(wr.StateParameters(snapshot=state)).catalog))
+            for state in (commit.parent, commit.id)
+        )
+        steps = find_steps_by_id(old, new, hard=HARD_DROPS in commit.counts) or (UpdateText(),)
+        return tuple(
+            SchemaStep(
+                PlannedStep(step, Cost(output["cost"]), output["rows"], output["filled_rows"]),
+                None if output["table_id"] is None else TableId(output["table_id"]),
+            )
+            for step, output in zip(steps, outputs, strict=True)
+        )
 
     def _branch_status(self, branch: BranchOutput) -> BranchStatus:
         parent = None
@@ -424,7 +473,15 @@ def _plain(params: Mapping[str, object] | None) -> dict[str, Any] | None:
 
 def _read_lines(data: str | PathLike[str] | BinaryIO | Iterable[Mapping[str, Any]]) -> bytes:
     if isinstance(data, str | PathLike):
-        return Path(fspath(data)).read_bytes()
+        try:
+            return Path(fspath(data)).read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"cannot read '{fspath(data)}': {(error.strerror or str(error)).lower()}",
+                code="input_missing",
+                hint="Nothing was written. Pass a file that exists.",
+                facts={"data": fspath(data)},
+            ) from error
     if hasattr(data, "read"):
         return bytes(data.read())
     return b"".join(msgspec.json.encode(item) + b"\n" for item in data)
@@ -461,27 +518,9 @@ def _pin(document: PinOutput | None) -> Pin | None:
     return None if document is None else Pin(document.branch, document.version)
 
 
-def _commit_changes(blocks: list[ChangeBlockOutput]) -> CommitChanges:
-    cause = blocks[0].cause
-    parent, merged = cause.parent_commit_id, cause.merged_parent_commit_id
-    commit = CommitRecord(
-        id=CommitId(cause.graph_commit_id),
-        parent=CommitId(parent) if isinstance(parent, str) else None,
-        merged_parent=CommitId(merged) if isinstance(merged, str) else None,
-        branch=cause.authored_branch,
-        branch_id=BranchId(""),
-        actor=cause.actor_id,
-        operation=WriteOperation(cause.operation),
-        operation_id=OperationId(""),
-        created_us=cause.authored_at,
-        manifest_hint=Pin(None, 0),
-        tables=(),
-        counts={},
-        schema_hash=SchemaHash(""),
-    )
-    changes = tuple(_change(change) for block in blocks for change in block.changes)
-    names = {TableId(change.table_id): change.table for change in changes}
-    return CommitChanges(commit, (), names, EntityChanges(lambda: iter(changes)))
+def _explained_step(document: dict[str, Any]) -> ExplainedStep:
+    figures = {name: value for name, value in document.items() if name not in ("number", "depth", "step")}
+    return ExplainedStep(document["number"], document["depth"], document["step"], msgspec.convert(figures, StepFigures))
 
 
 def _change(document: EntityChangeOutput) -> EntityChange:

@@ -18,19 +18,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.display import format_count
-from omnigraph.base.errors import (
-    Applied,
-    ErrorKind,
-    OmnigraphError,
-    Problem,
-    QueryTextError,
-    ResourceLimit,
-    UsageError,
-    fact_rows,
-    list_all,
-)
-from omnigraph.base.hints import Hint, action, hint, hint_from_json
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, UsageError
+from omnigraph.base.hints import action, hint
+from omnigraph.client.errors import KINDS_OF_STATUSES, RemoteError, error_of_document
 
 CONTRACT: Final = "Omnigraph-Http-Api"
 CONTRACT_VERSION: Final = "0.13"
@@ -44,35 +34,6 @@ _LOG: Final = logging.getLogger("omnigraph.client")
 
 
 Document = TypeVar("Document")
-
-
-class RemoteError(OmnigraphError):
-    """A request that the server answered with an error, or did not answer."""
-
-    def __init__(
-        self, message: str, *, code: str, kind: ErrorKind, hint: str | Hint = "", facts: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(message, code=code, hint=hint, facts=facts)
-        self.kind = kind
-
-    def render(self) -> str:
-        """Return the message, and one line for each conflict, rejected row or parameter."""
-        conflicts = [str(row["text"]) for row in fact_rows(self.facts, "merge_conflicts") if "text" in row]
-        rows = [_describe_row(row) for row in fact_rows(self.facts, "validation_errors")]
-        parameters = [f"`{row['parameter']}`: {row['message']}" for row in fact_rows(self.facts, "parameters")]
-        if rows:
-            total = self.facts.get("total", len(rows))
-            return list_all(f"the input has {format_count(int(str(total)), 'error')}", rows)
-        if len(parameters) > 1:
-            return list_all(f"{len(parameters)} parameters do not fit", parameters)
-        return list_all(self.message, conflicts) if conflicts else self.message
-
-
-def _describe_row(row: Mapping[str, Any]) -> str:
-    """Return a rejected row as one line."""
-    origin = f"{row['file']}:{row['line']}" if "file" in row else f"line {row['line']}"
-    subject = f"{row['property']}: " if row.get("property") else ""
-    return f"{origin}: {row['code']} {subject}{row['message']}" + (f" ({row['value']})" if row.get("value") else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +154,7 @@ class Connection:
                 f"the server at {self.url} answered {request.method} {request.path} with status {response.status} and "
                 "no document of Omnigraph",
                 code="server_answer",
-                kind=_KINDS_OF_STATUSES.get(response.status, ErrorKind.INTERNAL),
+                kind=KINDS_OF_STATUSES.get(response.status, ErrorKind.INTERNAL),
                 hint="Pass the address of the service root, with the prefix of a proxy if it has one.",
             )
             if request.is_write and response.status >= 500:
@@ -240,64 +201,6 @@ class Connection:
 
 _NOT_CONNECTED: Final = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 _UNKNOWN: Final = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
-
-
-_KINDS_OF_STATUSES: Final = {
-    400: ErrorKind.BAD_REQUEST,
-    401: ErrorKind.UNAUTHORIZED,
-    403: ErrorKind.FORBIDDEN,
-    404: ErrorKind.NOT_FOUND,
-    409: ErrorKind.CONFLICT,
-    412: ErrorKind.PRECONDITION_FAILED,
-    413: ErrorKind.LIMIT_EXCEEDED,
-    429: ErrorKind.TOO_MANY_REQUESTS,
-    503: ErrorKind.UNAVAILABLE,
-}
-
-
-def error_of_document(message: str, document: dict[str, Any], status: int) -> RemoteError:
-    """Return the error of an error document, with its hint as a value if it has one."""
-    try:
-        kind = ErrorKind(document.pop("kind", None))
-    except ValueError:
-        kind = _KINDS_OF_STATUSES.get(status, ErrorKind.INTERNAL)
-        if status == 400 and ("problems" in document or "validation_errors" in document):
-            kind = ErrorKind.INVALID_CONTENT
-    advice, text = document.pop("advice", None), str(document.pop("hint", ""))
-    applied = document.pop("applied", None)
-    document.pop("code", None)
-    failure = RemoteError(
-        message,
-        code=str(document.pop("error_code", "server_answer")),
-        kind=kind,
-        hint=Hint(text) if advice is None else hint_from_json(advice),
-        facts=document,
-    )
-    if applied is not None:
-        failure.applied = Applied(applied)
-    return failure
-
-
-def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
-    """Return an error about query text with the lines of the text, so that it is shown with carets."""
-    problems = error.facts.get("problems")
-    if not isinstance(problems, list) or not problems:
-        return error
-    lines = text.split("\n")
-    limited = error.facts.get("resource_limit")
-    limit = None if limited is None else msgspec.convert(limited, ResourceLimit)
-    failure = QueryTextError(
-        tuple(
-            Problem(
-                text=lines[item["line"] - 1] if item["line"] <= len(lines) else "",
-                limit=limit if number == 0 else None,
-                **{"length": 1, **item, "source": source},
-            )
-            for number, item in enumerate(msgspec.convert(problems, list[dict[str, Any]]))
-        )
-    )
-    failure.applied = error.applied
-    return failure
 
 
 def check_url(url: str) -> str:

@@ -11,7 +11,8 @@ import msgspec
 from omnigraph.api.texts import source_name
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
-from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
+from omnigraph.client.errors import RemoteError, with_source
+from omnigraph.client.http import Connection, HttpRequest
 from omnigraph.wire import changes, commits, maintenance, results, service
 from omnigraph.wire import requests as wr
 

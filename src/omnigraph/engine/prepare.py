@@ -113,8 +113,10 @@ class ExplainResult(Displayed):
 
     query_name: str
     """The name of the query in its text."""
-    snapshot: Snapshot
-    """The state that it reads."""
+    branch: str
+    """The branch that it reads."""
+    commit: str
+    """The commit that it reads."""
     text: str
     """The plan as text, one line per step."""
     steps: tuple[ExplainedStep, ...]
@@ -154,7 +156,13 @@ def explain_query(
             pass
         for number, measured in step_figures(plan, trace).items():
             figures[number] = replace(measured, rows_estimated=figures[number].rows_estimated)
-    return ExplainResult(checked.name, snapshot, explain_plan(plan, figures), explain_steps(plan, figures))
+    return ExplainResult(
+        query_name=checked.name,
+        branch=snapshot.branch.name,
+        commit=snapshot.head,
+        text=explain_plan(plan, figures),
+        steps=explain_steps(plan, figures),
+    )
 
 
 def _store(cache: OrderedDict[Key, Value], key: Key, value: Value) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Final, overload
 
 from omnigraph.base.display import Displayed, DisplayedRow
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError, RefusedError
@@ -26,6 +26,8 @@ from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_cou
 from omnigraph.schema.evolution.diff import find_steps_by_id
 from omnigraph.schema.evolution.steps import DropType, EvolutionStep, TypeStep, UpdateText
 from omnigraph.storage.location import Location
+
+NOT_IN_HISTORY: Final = "the commit is not in the history of the branch"
 
 
 class ChangeFeedGapError(OmnigraphError):
@@ -129,7 +131,7 @@ class _CommitStates:
         try:
             yield from diff_snapshots(self.before, self.after)
         except NotFoundError as missing:
-            raise _gap(self.after.branch.name, self.commit.id, missing.message, self.cursor) from missing
+            raise feed_gap(self.after.branch.name, self.commit.id, missing.message, self.cursor) from missing
 
 
 def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> ChangeFeed:
@@ -146,7 +148,7 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
         cursor_id = resolve_commit(cursor, newest.head, lambda: (commit.id for commit in history))
         position = next((index for index, commit in enumerate(history) if commit.id == cursor_id), -2)
         if position == -2:
-            raise _gap(branch, cursor_id, "the commit is not in the history of the branch", cursor_id)
+            raise feed_gap(branch, cursor_id, NOT_IN_HISTORY, cursor_id)
     later = history[position + 1 :]
     readable = tuple(_readable_commits(newest, history[position] if position >= 0 else None, later[:limit]))
     next_cursor = readable[-1].commit.id if readable else cursor_id or newest.head
@@ -195,17 +197,18 @@ def _require_no_gap(states: _CommitStates) -> None:
         if states.before is not None:
             require_no_lost_values(states.before, states.after)
     except SchemaDiffError as error:
-        raise _gap(states.after.branch.name, states.commit.id, error.message, states.cursor) from error
+        raise feed_gap(states.after.branch.name, states.commit.id, error.message, states.cursor) from error
 
 
 def _read_snapshot_of(newest: Snapshot, commit: CommitRecord, cursor: CommitId | None = None) -> Snapshot:
     try:
         return read_record_snapshot(newest, commit)
     except NotFoundError as missing:
-        raise _gap(newest.branch.name, commit.id, missing.message, cursor) from missing
+        raise feed_gap(newest.branch.name, commit.id, missing.message, cursor) from missing
 
 
-def _gap(branch: str, commit: CommitId, reason: str, cursor: CommitId | None) -> ChangeFeedGapError:
+def feed_gap(branch: str, commit: CommitId, reason: str, cursor: CommitId | None) -> ChangeFeedGapError:
+    """Return the error for commits whose changes are not available."""
     gap: dict[str, Fact] = {} if cursor is None else {"cursor": cursor}
     return ChangeFeedGapError(
         f"the changes of branch '{branch}' from {commit} on are not available: {reason}",

@@ -213,11 +213,10 @@ def read_output(result: Result, requested_commit: str | None, *, wide_as_text: b
 
 def explain_output(explained: ExplainResult, requested_commit: str | None) -> ExplainOutput:
     """Return the document of an explanation."""
-    snapshot = explained.snapshot
     return ExplainOutput(
         query_name=explained.query_name,
-        target=ReadTargetOutput(snapshot.branch.name, requested_commit),
-        graph_commit_id=snapshot.head,
+        target=ReadTargetOutput(explained.branch, requested_commit),
+        graph_commit_id=explained.commit,
         steps=[_step_output(step) for step in explained.steps],
         text=explained.text,
     )

@@ -208,7 +208,7 @@ def _with_file(error: OmnigraphError, file: str) -> OmnigraphError:
     if not rows:
         return error
 
-    from omnigraph.client.http import RemoteError
+    from omnigraph.client.errors import RemoteError
 
     named: list[Fact] = [{"file": file, **row} for row in rows]
     named_error = RemoteError(

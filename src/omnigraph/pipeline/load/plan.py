@@ -72,7 +72,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
 
     The gate is asked before anything is read or started.
     """
-    _require_valid(options)
+    require_mode(options.mode)
     _authorize(root, branch, options)
     inputs = classify_inputs(data, options.type, dict(root.options))
     if inputs.session is not None:
@@ -161,12 +161,11 @@ def _has_branch(root: Location, branch: str) -> bool:
     return branch in read_snapshot(root).manifest.read_state().branches
 
 
-def _require_valid(options: LoadOptions) -> None:
-    modes = [mode.value for mode in LoadMode]
-    if options.mode not in modes:
-        raise UsageError(
-            f"unknown load mode: '{options.mode}'", code="load_mode", hint=f"Use one of {', '.join(modes)}."
-        )
+def require_mode(mode: str) -> None:
+    """Raise if a load has no mode of this name."""
+    modes = [member.value for member in LoadMode]
+    if mode not in modes:
+        raise UsageError(f"unknown load mode: '{mode}'", code="load_mode", hint=f"Use one of {', '.join(modes)}.")
 
 
 def _missing_base(plan: LoadPlan) -> str | None:
