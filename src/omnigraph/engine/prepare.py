@@ -107,7 +107,7 @@ def find_planner(source: QuerySource, hops_ceiling: int | None = None) -> QueryP
     return QueryPlanner(source=source, hops_ceiling=hops_ceiling)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class ExplainResult(Displayed):
     """How a query would run on a state of the graph, or how it ran."""
 
