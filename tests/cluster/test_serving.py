@@ -128,6 +128,26 @@ def test_stdio_runs_stored_reads_of_a_server(server: ServerProcess, cluster: Exa
     assert (changed["isError"], changed["structuredContent"]["error_code"]) == (True, "query_kind")
 
 
+def test_stored_queries_of_a_server_and_a_cluster_are_the_same(server: ServerProcess, cluster: ExampleCluster) -> None:
+    env = {"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}
+    targets = (("--server", f"http://{server.address}"), ("--cluster", str(cluster.path), "--as", "bo"))
+
+    def run(target: tuple[str, ...], *words: str) -> Any:
+        outcome = omnigraph(*words, *target, "--json", cwd=cluster.path, env=env)
+        assert outcome.exit_code == 0, outcome.stderr
+        return json.loads(outcome.stdout)
+
+    run(targets[0], "branch", "create", "stored")
+    receipts = [
+        run(target, "mutate", "add_author", "--branch", "stored", "--params", json.dumps({"name": f"author {number}"}))
+        for number, target in enumerate(targets)
+    ]
+    for name in ("query_name", "branch", "nodes", "actor_id"):
+        assert receipts[0][name] == receipts[1][name]
+    read = ("query", "books_of", "--branch", "stored", "--params", '{"author": "author 0"}')
+    assert run(targets[0], *read) == run(targets[1][:2], *read)
+
+
 def test_only_a_policy_of_the_server_lists_graphs(server: ServerProcess) -> None:
     assert _ask(server, "bo", "GET", "/graphs").document["graphs"] == [{"graph_id": "books", "uri": "graphs/books"}]
     assert _ask(server, "eve", "GET", "/graphs").status == 403
