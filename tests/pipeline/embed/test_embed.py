@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from omnigraph.embedding.kinds.mock import make_mock_vector
 from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
+from omnigraph.pipeline.embed.tasks import EmbedTask, embed_requests
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from tests.embedding.provider_server import ProviderHandler, ProviderServer, right_answer, running_provider, texts_of
 
@@ -226,3 +228,13 @@ def test_another_model_is_refused(tmp_path: Path, server: ProviderServer) -> Non
     with pytest.raises(OmnigraphError, match="expected 'm2', got 'm1'") as caught:
         run(graph, server)
     assert caught.value.code == "embedding_model_differs"
+
+
+def test_a_task_has_the_name_of_the_key_only(server: ProviderServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASK_KEY", "sk-secret-0123")
+    task = EmbedTask(settings=settings(server, key_variable="TASK_KEY"), size=4, requests=(("one",),))
+    data = pickle.dumps(task)
+    result = embed_requests(pickle.loads(data))
+    assert server.requests[0][1]["Authorization"] == "Bearer sk-secret-0123"
+    assert b"TASK_KEY" in data
+    assert all(b"sk-secret-0123" not in part for part in (data, pickle.dumps(result), repr((task, result)).encode()))
