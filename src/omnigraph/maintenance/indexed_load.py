@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Applied, OmnigraphError, StorageError
-from omnigraph.base.hints import Value, action, hint
+from omnigraph.base.hints import Action, Hint, Value, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.base.progress import log_event
 from omnigraph.graph.manifest.records import CommitRecord
@@ -97,7 +97,10 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
             indexes = ensure_indices(plan.root, plan.branch, options.runner, request)
         except OmnigraphError as error:
             assert loaded.commit is not None, "only a commit is indexed"
-            raise _unindexed(error, loaded.commit.branch, loaded.commit.id, "the rows are loaded as") from error
+            advice = hint("Do not load again. Run {} to build the indexes.", _optimize(loaded.commit.branch))
+            raise _unindexed(
+                error, loaded.commit.id, "the rows are loaded as", code="load_unindexed", hint=advice
+            ) from error
     return LoadResult(
         branch=plan.branch,
         mode=options.mode,
@@ -128,7 +131,10 @@ def embed_with_indexes(
     try:
         indexes = ensure_indices(root, request.branch, runner, MaintenanceRequest(types=types, actor=request.actor))
     except OmnigraphError as error:
-        raise _unindexed(error, request.branch, result.commits[-1], "the vectors are committed up to") from error
+        advice = hint("The vectors are committed. Run {} to build the indexes.", _optimize(request.branch))
+        raise _unindexed(
+            error, result.commits[-1], "the vectors are committed up to", code="embed_unindexed", hint=advice
+        ) from error
     return replace(result, indexes=tuple(f"{row.table_key} {row.property}" for row in indexes.built))
 
 
@@ -140,14 +146,18 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
     return tuple(entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity))
 
 
-def _unindexed(error: OmnigraphError, branch: str, commit: CommitId, written: str) -> OmnigraphError:
+def _unindexed(error: OmnigraphError, commit: CommitId, written: str, *, code: str, hint: Hint) -> OmnigraphError:
     """Return the error of a failed index build, which says what is written as a commit."""
-    arguments: dict[str, Value] = {} if branch == MAIN else {"branch": branch}
     failure = StorageError(
         f"{written} commit {commit}, but their indexes were not built: {error.message}",
-        code="load_unindexed",
-        hint=hint("Do not load again. Run {} to build the indexes.", action("optimize", **arguments)),
+        code=code,
+        hint=hint,
         facts={**error.facts, "graph_commit_id": commit, "index_error_code": error.code},
     )
     failure.kind, failure.applied = error.kind, Applied.YES
     return failure
+
+
+def _optimize(branch: str) -> Action:
+    arguments: dict[str, Value] = {} if branch == MAIN else {"branch": branch}
+    return action("optimize", **arguments)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from tests.cli.process import run_in_process
+from omnigraph.base.failpoints import Failpoint
+from tests.cli.process import omnigraph, run_in_process
 from tests.embedding.provider_server import ProviderHandler, ProviderServer, running_provider, texts_of
 
 KEY = "sk-secret-0123"
@@ -92,3 +93,12 @@ def test_a_provider_that_is_down(notes: Path, server: ProviderServer) -> None:
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["error_code"], document["status"]) == (1, "embedding_failed", 500)
     assert KEY not in outcome.stdout + outcome.stderr
+
+
+def test_failed_index_build_reports_the_vectors_as_committed(notes: Path) -> None:
+    env = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise", "OMNIGRAPH_EMBED_PROVIDER": "mock"}
+    outcome = omnigraph("embed", "n.omni", "--with-indexes", "--json", "--quiet", cwd=notes.parent, env=env)
+    error = json.loads(outcome.stdout)
+    assert (outcome.exit_code, error["error_code"], error["applied"]) == (1, "embed_unindexed", "yes")
+    assert error["hint"] == "The vectors are committed. Run `omnigraph optimize n.omni` to build the indexes."
+    assert og.open(str(notes)).embed(dry_run=True).pending == 0
