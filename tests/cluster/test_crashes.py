@@ -16,6 +16,7 @@ import omnigraph
 from omnigraph.base import limits
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from tests.cli.process import environment
+from tests.cli.process import omnigraph as run_command
 from tests.cluster.conftest import ExampleCluster
 from tests.conftest import S3Server
 from tests.forked import forked_omnigraph
@@ -183,3 +184,26 @@ def test_apply_that_was_overtaken_starts_no_operation(new: ExampleCluster, tmp_p
         slow.communicate(timeout=SECONDS_MAX)
     assert slow.returncode == 3
     assert omnigraph.open(new.graph, read_only=True).log()[-1].id == first_commit
+
+
+def test_import_plan_and_status_on_s3(new: ExampleCluster, s3_server: S3Server) -> None:
+    root = f"s3://{s3_server.bucket}/{uuid.uuid4().hex}"
+    new.edit("cluster.yaml", lambda text: text + f"storage: {root}\n")
+    env = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_server.endpoint,
+    }
+
+    def run(*arguments: str) -> Any:
+        return json.loads(run_command("cluster", *arguments, "--json", cwd=new.path, env=env).stdout)
+
+    assert run("import")["state_revision"] == 1
+    planned = run("plan")
+    assert planned["changes"]
+    assert _apply(new, env=env)[1]["converged"]
+    assert run("plan")["changes"] == []
+    status = run("status", "--cluster", root)
+    assert status["applied_config_digest"] == planned["desired_revision"]["config_digest"]
+    assert status["observations"]["graph.books"]["exists"]
