@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 import urllib3
+from selenium.webdriver.common.keys import Keys
 
 from tests.policy.test_bundle import TEAM
 from tests.server.browser.browser import Browser
@@ -105,6 +106,15 @@ def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
     browser.type("#query-text", 'query add() { insert Company { slug: "x", city: "Rome" } }')
     browser.wait_text("Your token does not allow changes.")
     assert not browser.find("#run").is_enabled()
+    browser.find("#query-text").send_keys(Keys.CONTROL, Keys.ENTER)
+    assert browser.all("dialog") == []
+    browser.type("#query-text", "query read() { match { $c: Company } return { $c.slug } }")
+    browser.wait_for(browser.find("#run").is_enabled, "the query is checked")
+    browser.type("#query-text", 'query add() { insert Company { slug: "x", city: "Rome" } }')
+    browser.find("#query-text").send_keys(Keys.CONTROL, Keys.ENTER)  # usually before the text is checked
+    browser.wait_text("Your token does not allow changes.")
+    browser.wait_ready()
+    assert browser.all("dialog") == []
     forged = """return import('./ui/app/api.js').then(api => api.mutate('default', {query: arguments[0]}))
         .then(() => 'done', error => [error.status, error.code])"""
     assert browser.run(forged, 'query add() { insert Company { slug: "x", city: "Rome" } }') == [403, "access_denied"]

@@ -48,7 +48,11 @@ export function QueryPage({ address }) {
     setText(newText);
     if (name) location.hash = link("query");
   };
+  const isChange = query?.kind === "mutation";
+  const denial = state.snapshot ? "A commit cannot be changed. Choose a branch." : !may("change") && "Your token does not allow changes.";
+  const cannot = isChange && denial;
   const start = async () => {
+    if (cannot || run.isChanging) return;
     run.stop?.abort();
     const stop = new AbortController();
     setRun({ stop });
@@ -59,7 +63,7 @@ export function QueryPage({ address }) {
       const request = stored ? { params, expect_mutation: target.kind === "mutation" } : { query: text, name: target.name, params };
       if (!stored) rememberQuery(text);
       if (target.kind === "mutation") {
-        setPending({ target, request });
+        if (!denial) setPending({ target, request });
         return setRun({});
       }
       const began = performance.now();
@@ -89,8 +93,6 @@ export function QueryPage({ address }) {
     area.focus();
     area.setSelectionRange(position, position);
   };
-  const isChange = query?.kind === "mutation";
-  const cannot = isChange && (state.snapshot ? "A commit cannot be changed. Choose a branch." : !may("change") && "Your token does not allow changes.");
 
   return html`<div class="query-page">
       <div class="query-main">
