@@ -108,6 +108,20 @@ def test_ctrl_enter_runs_and_recent_queries_are_listed(browser: Browser) -> None
     browser.wait_text("query first()", ".editor pre")
 
 
+def test_a_run_shows_its_rows_and_the_result_of_an_edited_text_is_marked(browser: Browser) -> None:
+    browser.open()
+    run(browser, "query first() { match { $c: Company } return { count($c) as companies } }")
+    browser.wait_text("companies", "#result thead")
+    assert "earlier text" not in browser.text("#result")
+    browser.click("[role=tab]", "Plan")
+    browser.wait_text("expected rows", "#result thead")
+    browser.type("#query-text", "query second() { match { $p: Papr } return { count($p) as papers } }")
+    browser.wait_text("This is the result of the earlier text.", "#result")
+    run(browser, "query second() { match { $p: Paper } return { count($p) as papers } }")
+    browser.wait_text("papers", "#result thead")
+    assert "earlier text" not in browser.text("#result")
+
+
 def test_all_rows_are_downloaded(browser: Browser, tmp_path: Path) -> None:
     settings = {"behavior": "allow", "downloadPath": str(tmp_path)}
     browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", settings)

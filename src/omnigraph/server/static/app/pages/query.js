@@ -70,7 +70,7 @@ export function QueryPage({ address }) {
       const body = { ...request, ...state };
       const result = await (stored ? invokeQuery(graph, name, body, { signal: stop.signal }) : runQuery(graph, body, { signal: stop.signal }));
       const milliseconds = performance.now() - began;
-      return setRun({ result, request: body, columns: target.columns || columnsOf(result), milliseconds, isStored: Boolean(stored) });
+      return setRun({ result, request: body, columns: target.columns || columnsOf(result), milliseconds, isStored: Boolean(stored), text });
     } catch (error) {
       return setRun(error.name === "AbortError" ? { isStopped: true } : { error });
     }
@@ -80,7 +80,8 @@ export function QueryPage({ address }) {
     setRun({ isChanging: true });
     try {
       const body = { ...pending.request, branch: ref };
-      setRun({ change: await (pending.target.isStored ? invokeQuery(graph, pending.target.name, body) : mutate(graph, body)) });
+      const result = await (pending.target.isStored ? invokeQuery(graph, pending.target.name, body) : mutate(graph, body));
+      setRun({ change: result, text: pending.request.query ?? text });
       reload();
       catalog.reload();
     } catch (error) {
@@ -119,6 +120,7 @@ export function QueryPage({ address }) {
           ${run.isRejected && html`<${Notice} kind="error">The query has ${count(check.errors.length, "error")}. Nothing was run.<//>`}
           ${run.isStopped && html`<${Notice}>The query was stopped.<//>`}
           ${run.error && html`<${ErrorBox} error=${run.error} />`}
+          ${run.text !== undefined && run.text !== text && html`<${Notice} kind="warning">The query was edited. This is the result of the earlier text.<//>`}
           ${run.result && html`<${ReadResult} run=${run} types=${types} />`}
           ${run.change && html`<${ChangeResult} change=${run.change} />`}
         </div>

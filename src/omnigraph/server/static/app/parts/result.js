@@ -12,15 +12,10 @@ import { DataTable, download, toCsv } from "./table.js";
 import { count, Empty, Id, Notice, Panel, Tabs } from "./widgets.js";
 
 const JSON_CUT = 200_000;
-let lastTab = "rows";
 
 export function ReadResult({ run, types }) {
   const { result, columns, milliseconds } = run;
-  const [selected, setSelected] = useState(lastTab);
-  const select = (id) => {
-    lastTab = id;
-    setSelected(id);
-  };
+  const [selected, setSelected] = useState("rows");
   const file = `${result.query_name}-${result.graph_commit_id.slice(-8)}`;
   const csv = () => download(`${file}.csv`, "text/csv", toCsv(columns, result.rows));
   const json = () => download(`${file}.json`, "application/json", JSON.stringify(result.rows, null, 2));
@@ -30,7 +25,7 @@ export function ReadResult({ run, types }) {
   const tab = tabs.some(({ id }) => id === selected) ? selected : "rows";
   return html`<${Panel} kind="flush">
     <div class="result-head">
-      <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
+      <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${setSelected} />
       <span class="spring"></span>
       <span class="muted small">${formatDuration(milliseconds)}<span class="wide"> at commit</span></span><${Id} id=${result.graph_commit_id} />
       <button type="button" title="Download all rows as CSV" onClick=${csv}><${Icon} name="download" />CSV</button>
