@@ -174,6 +174,14 @@ def test_an_address_shows_its_ref_to_everyone(browser: Browser) -> None:
     assert f"Person\n{PEOPLE + 1}" in browser.text(".query-side")
 
 
+def test_a_branch_with_a_slash_can_be_typed(browser: Browser) -> None:
+    browser.open("#/g/default@review/q3/branches/compare")
+    browser.wait_for(lambda: "@review%2Fq3/branches/compare" in browser.run("return location.hash"), "the address")
+    browser.wait_ready()
+    assert browser.find("#ref").get_property("value") == "review/q3"
+    assert browser.find("#compare-to").get_property("value") == "review/q3"
+
+
 def test_a_thousand_rows_are_drawn_and_the_rest_is_counted(browser: Browser) -> None:
     browser.open()
     run(browser, "query q() { match { $p: Person  $q: Person } return { $p.slug, $q.name } }")

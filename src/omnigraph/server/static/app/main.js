@@ -12,7 +12,7 @@ import { HistoryPage } from "./pages/history.js";
 import { LoginPage } from "./pages/login.js";
 import { QueryPage } from "./pages/query.js";
 import { SchemaPage } from "./pages/schema.js";
-import { makeAddress, Place, session, stateOf, useAddress, useRequest } from "./state.js";
+import { joinBranch, makeAddress, Place, session, stateOf, useAddress, useRequest } from "./state.js";
 
 const PAGES = [
   { id: "query", text: "Query", Page: QueryPage },
@@ -70,11 +70,16 @@ async function readGraphs(caller, signal) {
 }
 
 function GraphFrame(frame) {
-  const { address, caller } = frame;
-  const { graph, ref } = address;
+  const { caller } = frame;
+  const { graph } = frame.address;
   const branches = useRequest((signal) => listBranches(graph, { signal }), [graph]);
   const actions = caller.graphs.find((entry) => entry.graph_id === graph)?.actions || {};
   const names = branches.value?.branches;
+  const address = joinBranch(frame.address, names);
+  const { ref } = address;
+  useEffect(() => {
+    if (ref !== frame.address.ref) location.replace(makeAddress(address));
+  }, [ref, frame.address]);
   const state = useMemo(() => stateOf(ref, names), [ref, names]);
   const place = {
     graph, ref, state, caller, branches: branches.value, reload: branches.reload,
@@ -83,7 +88,7 @@ function GraphFrame(frame) {
   };
   const { Page } = PAGES.find(({ id }) => id === address.page) || PAGES[0];
   return html`<${Place.Provider} value=${place}>
-    <${Shell} ...${frame} place=${place}>
+    <${Shell} ...${frame} address=${address} place=${place}>
       <${Answer} answer=${branches}>${() => html`<${Guard} key=${`${address.page} ${ref}`}><${Page} address=${address} /><//>`}<//>
     <//>
   <//>`;

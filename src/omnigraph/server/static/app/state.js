@@ -18,6 +18,16 @@ export function parseAddress(hash) {
   return { graph, ref, page: page || "query", rest: rest.map(decode), options };
 }
 
+// A person may type the `/` of a branch such as review/1. Then the rest of its name is in `page` and `rest`.
+export function joinBranch(address, branches = []) {
+  const parts = [address.ref, address.page, ...address.rest];
+  const sizes = branches.includes(address.ref) ? [] : parts.map((_, index) => index + 1);
+  const size = sizes.find((length) => branches.includes(parts.slice(0, length).join("/")));
+  if (!size) return address;
+  const [page = "query", ...rest] = parts.slice(size);
+  return { ...address, ref: parts.slice(0, size).join("/"), page, rest };
+}
+
 function decode(text) {
   try {
     return decodeURIComponent(text);
