@@ -148,12 +148,14 @@ def test_a_change_runs_only_after_the_branch_is_confirmed(browser: Browser) -> N
     assert "draft" in browser.find("dialog #confirm").text
     browser.click("dialog button", "Cancel")
     browser.wait_for(lambda: not browser.all("dialog"), "the dialog is closed")
+    assert "query rate()" not in browser.text(".query-side")
     browser.click("#run", "Run change")
     browser.click("#confirm", "Run on branch draft")
     browser.wait_text("Changed 1 node and 0 edges")
     browser.wait_text("score", ".change")
     assert browser.text(".change .new") == "5"
     assert "draft" in browser.text("#result .notice")
+    assert "query rate()" in browser.text(".query-side")
 
 
 def test_a_commit_cannot_be_changed(browser: Browser) -> None:

@@ -61,11 +61,11 @@ export function QueryPage({ address }) {
       if (!target) return setRun({ isRejected: true });
       const params = target.parameters.length && parameters.trim() ? parseParameters(parameters) : {};
       const request = stored ? { params, expect_mutation: target.kind === "mutation" } : { query: text, name: target.name, params };
-      if (!stored) rememberQuery(text);
       if (target.kind === "mutation") {
         if (!denial) setPending({ target, request });
         return setRun({});
       }
+      if (!stored) rememberQuery(text);
       const began = performance.now();
       const body = { ...request, ...state };
       const result = await (stored ? invokeQuery(graph, name, body, { signal: stop.signal }) : runQuery(graph, body, { signal: stop.signal }));
@@ -78,6 +78,7 @@ export function QueryPage({ address }) {
   const change = async () => {
     setPending(null);
     setRun({ isChanging: true });
+    if (!pending.target.isStored) rememberQuery(pending.request.query);
     try {
       const body = { ...pending.request, branch: ref };
       const result = await (pending.target.isStored ? invokeQuery(graph, pending.target.name, body) : mutate(graph, body));
