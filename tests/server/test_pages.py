@@ -114,7 +114,7 @@ def test_own_files_are_short() -> None:
 
 
 def test_commands_of_empty_states_are_commands() -> None:
-    commands = {command for name in OWN for command in re.findall(r'command="omnigraph ([^"]+)"', read(name))}
+    commands = {command for name in OWN for command in re.findall(r'"omnigraph ([^"]+)"', read(name))}
     assert len(commands) >= 4
     for command in commands:
         name, *arguments = shlex.split(command)

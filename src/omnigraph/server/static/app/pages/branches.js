@@ -47,7 +47,7 @@ function ListView() {
         <thead><tr><th>branch</th><th class="numeric">ahead</th><th class="numeric">behind</th><th>newest commit</th><th>changed</th><th>created</th><th></th></tr></thead>
         <tbody>${branches.details.map((branch) => html`<${BranchRow} key=${branch.name} branch=${branch} onDelete=${() => setPending(branch.name)} />`)}</tbody>
       </table></div>
-      ${branches.details.length === 1 && html`<${Empty} title="main is the only branch" command="omnigraph branch create review graph.omni">A branch is a copy that shares the files of its parent.<//>`}
+      ${branches.details.length === 1 && html`<${Empty} title="main is the only branch" command=${may("branch_create") && "omnigraph branch create review GRAPH"}>A branch is a copy that shares the files of its parent.<//>`}
     <//>
     <p class="muted small">Ahead and behind count commits relative to main.</p>
     ${pending && html`<${Confirm} title="Delete a branch" action=${`Delete branch ${pending}`} danger onConfirm=${remove} onCancel=${() => setPending(null)}>

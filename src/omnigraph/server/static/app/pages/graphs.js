@@ -17,7 +17,7 @@ export function GraphsPage({ graphs, caller }) {
   return html`<div class="page-head"><h1>Graphs</h1></div>
     <p class="muted">${count(graphs.graphs.length, "graph")}${graphs.quarantined?.length > 0 && `, ${number(graphs.quarantined.length)} quarantined`}, requests as <strong>${caller.actor_id || "anonymous"}</strong>. ${STATES[caller.state]}
       ${readiness.value && readiness.value.status !== "serving" && html` <span class="tag warning">${readiness.value.status}</span>`}</p>
-    ${graphs.graphs.length === 0 && html`<${Empty} title="The server has no graphs" command="omnigraph serve graph.omni --unauthenticated" />`}
+    ${graphs.graphs.length === 0 && html`<${Empty} title="The server has no graphs" command="omnigraph serve GRAPH --unauthenticated" />`}
     <div class="cards">
       ${graphs.graphs.map((graph) => html`<${GraphCard} key=${graph.graph_id} id=${graph.graph_id} />`)}
       ${(graphs.quarantined || []).map(

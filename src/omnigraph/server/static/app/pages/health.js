@@ -70,7 +70,7 @@ function Fix({ text }) {
 }
 
 function Tables({ health, indexes }) {
-  if (!health.tables.length) return html`<${Empty} title="No table has rows" command="omnigraph load --data data.jsonl graph.omni" />`;
+  if (!health.tables.length) return html`<${Empty} title="No table has rows" command="omnigraph load --data data.jsonl GRAPH" />`;
   const drifted = new Set(health.findings.filter(({ check, health: severity }) => check === "drift" && severity !== "ok").map(({ where, branch }) => `${where} ${branch}`));
   return html`<div class="table-box" tabindex="0" role="region" aria-label="Tables"><table>
     <thead><tr><th>table</th><th>branch</th><th class="numeric">rows</th><th class="numeric">fragments</th><th class="numeric">small</th><th class="numeric">deleted</th><th class="numeric">indexed</th><th>drift</th></tr></thead>

@@ -30,7 +30,7 @@ export function HistoryPage({ address }) {
 function CommitList({ commits, heads, selected }) {
   const { link, ref } = usePlace();
   const rows = useMemo(() => drawLanes(commits, colours(commits, heads)), [commits.length, heads]);
-  if (!commits.length) return html`<${Empty} title="No commits" command="omnigraph load --data data.jsonl graph.omni" />`;
+  if (!commits.length) return html`<${Empty} title="No commits" command="omnigraph load --data data.jsonl GRAPH" />`;
   const width = Math.max(...rows.map((row) => row.width));
   const names = Object.keys(heads);
   return html`<ol class="commits">${commits.map((commit, index) => {

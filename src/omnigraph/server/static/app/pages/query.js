@@ -190,7 +190,7 @@ function emptyValue({ type, nullable }) {
 function TypeList({ types, onChoose }) {
   const row = (type) => html`<li><button type="button" class="row-button" title=${`Query ${type.name}`} onClick=${() => onChoose(type)}>
     <${TypeName} type=${type} /><span class="mono muted">${number(type.count)}</span></button></li>`;
-  if (!types.nodes.length) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg graph.omni" />`;
+  if (!types.nodes.length) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg GRAPH" />`;
   return html`<h3>Nodes</h3><ul class="rows">${types.nodes.map(row)}</ul>${types.edges.length > 0 && html`<h3>Edges</h3><ul class="rows">${types.edges.map(row)}</ul>`}`;
 }
 

@@ -19,7 +19,7 @@ export function SchemaPage({ address }) {
   const selected = address.rest[0];
   return html`<div class="page-head"><h1>Schema</h1></div>
     <${Answer} answer=${answer}>${({ types, layout, source }) => {
-      if (!layout) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg graph.omni" />`;
+      if (!layout) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg GRAPH" />`;
       const type = types.byKey.get(selected);
       return html`<${Panel} kind="flush" title=${html`${count(types.nodes.length, "node type")}, ${count(types.edges.length, "edge type")}`}>
           <${Diagram} types=${types} layout=${layout} selected=${selected} link=${(key) => link("schema", key === selected ? [] : [key])} />
@@ -82,7 +82,7 @@ function SampleRows({ type }) {
   const query = `query q() { match { ${pattern(type)} } return { $x } limit ${ROWS} }`;
   const answer = useRequest((signal) => runQuery(graph, { query, ...state }, { signal }), [graph, ref, type.key]);
   return html`<${Answer} answer=${answer}>${({ rows }) => {
-    if (!rows.length) return html`<${Empty} title=${`No ${type.kind} of type ${type.name}`} command="omnigraph load --data data.jsonl graph.omni" />`;
+    if (!rows.length) return html`<${Empty} title=${`No ${type.kind} of type ${type.name}`} command="omnigraph load --data data.jsonl GRAPH" />`;
     const ends = type.kind === "edge" ? ["@from", "@to"] : type.key_names.length ? [] : ["@id"];
     const values = type.properties.filter((property) => !["Vector", "Blob"].includes(property.type.kind));
     const columns = [...ends.map((name) => ({ name, type: "String" })), ...values.map((property) => ({ name: property.name, type: typeText(property).replace("?", "") }))];

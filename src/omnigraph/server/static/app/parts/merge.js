@@ -43,7 +43,7 @@ export function MergeView({ options }) {
     setTakes({});
     setRun({});
   }, [source, target]);
-  if (names.length < 2) return html`<${Panel}><${Empty} title="There is no branch to merge" command="omnigraph branch create review graph.omni" /><//>`;
+  if (names.length < 2) return html`<${Panel}><${Empty} title="There is no branch to merge" command=${may("branch_create") && "omnigraph branch create review GRAPH"} /><//>`;
 
   const go = (change) => {
     location.hash = link("branches", ["merge"], { source, target, ...change });
