@@ -27,6 +27,7 @@ def test_the_address_of_a_server_opens_its_graph_with_types_and_counts(browser: 
     types = browser.text(".query-side")
     for line in ("Nodes\n", "Edges\n", f"Person\n{PEOPLE + 2}", "Company\n4", "Knows\n80", "Cites\n"):
         assert line in types
+    assert "stored queries" not in types.lower()
     requests = "return performance.getEntriesByType('resource').map(entry => new URL(entry.name).origin)"
     assert set(browser.run(requests)) == {browser.base}
     browser.click(".nav-link", "Graphs")

@@ -130,7 +130,7 @@ export function QueryPage({ address }) {
         <${Panel} title="Types">
           <${Answer} answer=${catalog}>${() => html`<${TypeList} types=${types} onChoose=${(type) => edit(exampleQuery(type))} />`}<//>
         <//>
-        ${mayInvoke && html`<${Panel} title="Stored queries"><${StoredList} answer=${queries} current=${name} /><//>`}
+        ${(queries.error || queries.value?.queries.length > 0) && html`<${Panel} title="Stored queries"><${StoredList} answer=${queries} current=${name} /><//>`}
         <${Panel} title="Recent queries"><${Recent} onChoose=${edit} key=${run} /><//>
       </aside>
     </div>

@@ -23,12 +23,9 @@ export function columnsOf({ columns, rows }) {
 
 export function StoredList({ answer, current }) {
   const { link } = usePlace();
-  return html`<${Answer} answer=${answer}>${({ queries }) => {
-    if (!queries.length) return html`<p class="muted small">Queries that <code>omnigraph cluster apply</code> stores are listed here.</p>`;
-    return html`<ul class="rows">${queries.map(({ name, description, mutation }) => html`<li><a class="button row-button ${name === current ? "current" : ""}" data-stored=${name}
+  return html`<${Answer} answer=${answer}>${({ queries }) => html`<ul class="rows">${queries.map(({ name, description, mutation }) => html`<li><a class="button row-button ${name === current ? "current" : ""}" data-stored=${name}
       aria-current=${name === current ? "true" : undefined} title=${description || name} href=${link("query", [], { stored: name })}>
-      <code class="clip">${name}</code>${mutation && html`<span class="muted small">change</span>`}</a></li>`)}</ul>`;
-  }}<//>`;
+      <code class="clip">${name}</code>${mutation && html`<span class="muted small">change</span>`}</a></li>`)}</ul>`}<//>`;
 }
 
 // What a stored query does, in the position of the editor.
