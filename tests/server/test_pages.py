@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from omnigraph.cli.app import make_command
+from omnigraph.graph.merge.conflicts import ConflictKind
 from omnigraph.server.pages import STATIC
 from tests.server.process import READ, ServerProcess, serve
 
@@ -124,6 +125,12 @@ def test_commands_of_empty_states_are_commands() -> None:
             if hasattr(parser, "commands"):
                 name, *arguments = arguments
         parser.make_context(name, arguments)  # raises if an option does not exist
+
+
+def test_every_kind_of_conflict_has_a_text() -> None:
+    kinds = re.search(r"const KINDS = \{(.*?)\}", read("app/parts/merge.js"), re.DOTALL)
+    assert kinds is not None
+    assert set(re.findall(r"(\w+): \"", kinds[1])) == set(ConflictKind)
 
 
 def test_requests_use_only_documented_routes(server: ServerProcess) -> None:

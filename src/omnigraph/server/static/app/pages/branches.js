@@ -102,9 +102,9 @@ function CreateForm({ onDone, onError }) {
 }
 
 function CompareView({ options }) {
-  const { graph, ref, link } = usePlace();
+  const { graph, ref, branches, link } = usePlace();
   const from = options.from || "main";
-  const to = options.to || ref;
+  const to = options.to || (ref === from && branches.branches.find((name) => name !== from)) || ref;
   const go = (change) => {
     location.hash = link("branches", ["compare"], { from, to, ...change });
   };

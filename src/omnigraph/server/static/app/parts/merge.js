@@ -13,6 +13,16 @@ const OUTCOMES = {
   fast_forward: "has no commits of its own, and takes those of",
   merged: "can be merged with",
 };
+const KINDS = {
+  divergent_insert: "inserted on both branches",
+  divergent_update: "changed on both branches",
+  delete_vs_update: "deleted and changed",
+  orphan_edge: "edge without endpoint",
+  unique_violation: "duplicate unique value",
+  cardinality_violation: "invalid number of edges",
+  value_constraint_violation: "invalid value",
+  schema_diverged: "schemas diverged",
+};
 // Conflicts of the schema have no entity: one branch must be changed before the merge.
 const isOfSchema = (conflict) => conflict.kind === "schema_diverged";
 const keyOf = (conflict) => `${conflict.entity_kind}:${conflict.type_name} ${conflict.entity_id}`;
@@ -111,7 +121,7 @@ function MergeConflict({ conflict, source, target, take, onTake }) {
   const side = (id, branch, entity) => html`<th><label class="check"><input type="radio" name=${keyOf(conflict)} value=${id} checked=${take === id} onChange=${() => onTake(id)} />
     <span class="clip" title=${branch}>${branch}</span>${!entity && html` <span class="muted">(deleted)</span>`}</label></th>`;
   return html`<li class="conflict">
-    <p class="conflict-head"><span class="tag error">${conflict.kind}</span> <strong>${conflict.type_name}</strong> ${conflict.entity_id && html`<code>${conflict.entity_id}</code>`} <span class="muted">${conflict.message}</span></p>
+    <p class="conflict-head"><span class="tag error" title=${conflict.kind}>${KINDS[conflict.kind] || conflict.kind}</span> <strong>${conflict.type_name}</strong> ${conflict.entity_id && html`<code>${conflict.entity_id}</code>`} <span class="muted">${conflict.message}</span></p>
     ${isOfSchema(conflict) ? html`<${SchemaPlans} plans=${conflict.plans} source=${source} target=${target} />` : html`<div class="table-box inner"><table class="properties">
       <thead><tr><th>property</th><th>before</th>${side("ours", target, ours)}${side("theirs", source, theirs)}</tr></thead>
       <tbody>${differing.map((name) => html`<tr><td class="muted">${name}</td>${[["", base], ["ours", ours], ["theirs", theirs]].map(
