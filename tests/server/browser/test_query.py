@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+import omnigraph as og
 from tests.server.browser.browser import Browser
 from tests.server.browser.graph import BIG, HTML, LONG, PEOPLE
+from tests.server.process import serve
 
 pytestmark = pytest.mark.browser
 RATE = 'query rate() { update Person set { score: 5 } where slug = "p3" }'
@@ -210,3 +212,19 @@ def test_errors_of_the_server_and_of_parameters_are_shown(browser: Browser) -> N
     browser.open("#/g/ghost@main/query")
     browser.wait_text("The page Graphs lists the graphs of the server.", ".notice.error")
     assert "GET /" not in browser.text("body")
+
+
+def test_an_error_of_the_server_has_the_id_of_its_request(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.omni"
+    og.init(path, "node Person { slug: String @key }").mutate('query add() { insert Person { slug: "ada" } }')
+    for file in path.glob("nodes/**/data/*.lance"):
+        file.write_bytes(b"damaged")
+    browser.expected = ("500 (Internal Server Error)",)
+    with serve(path, tmp_path) as damaged:
+        browser.base = f"http://{damaged.address}"
+        browser.open("#/g/default@main/query")
+        run(browser, "query q() { match { $p: Person } return { $p.slug } }")
+        request_id = browser.find("#result .notice.error .request-id").text
+        browser.driver.get("about:blank")
+        assert request_id
+        browser.wait_for(lambda: f"id={request_id}" in damaged.log.read_text(), "the request is in the log")

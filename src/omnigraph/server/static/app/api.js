@@ -15,13 +15,14 @@ const HINTS = {
 const isForPrograms = (hint) => /GET \/|(Send|Omit) (the|`)|without `wait`|(^|\. )Pass /.test(hint);
 
 export class ApiError extends Error {
-  constructor(status, document) {
+  constructor(status, document, requestId) {
     super(document.error || `the server answered with status ${status}`);
     this.status = status;
     this.code = document.error_code;
     this.hint = HINTS[this.code] || (isForPrograms(document.hint || "") ? "" : document.hint || "");
     this.problems = document.problems || [];
     this.document = document;
+    this.requestId = requestId;
   }
 }
 
@@ -42,7 +43,7 @@ async function send(method, path, { query, body, signal, token = session.token()
     const response = await fetch(path + encodeQuery(query), { method, headers, body: text, signal, cache: "no-store" });
     const document = parse(await response.text());
     if (response.ok) return document;
-    const error = new ApiError(response.status, document);
+    const error = new ApiError(response.status, document, response.headers.get("x-request-id"));
     if (response.status === 401 && token === session.token()) rejected(error);
     throw error;
   } catch (error) {

@@ -92,6 +92,7 @@ export function ErrorBox({ error }) {
       <p><strong>${sentence(error.message)}</strong></p>
       ${error.hint && html`<p><${Prose} text=${error.hint} /></p>`}
       ${error.code && html`<p class="muted small">code <code>${error.code}</code>${error.status > 0 && html`, status ${error.status}`}</p>`}
+      ${error.status >= 500 && error.requestId && html`<p class="muted small">request <code class="request-id">${error.requestId}</code></p>`}
     </div>
   </div>`;
 }
