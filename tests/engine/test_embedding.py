@@ -13,7 +13,8 @@ from omnigraph.embedding.kinds.mock import make_mock_vector
 from tests.embedding.provider_server import ProviderServer, running_provider
 
 SCHEMA = """\
-node Doc { k: String @key  text: String  v: Vector(2)? @embed("text")  w: Vector(2)? @embed("text", model="m1") }
+node Doc { k: String @key  text: String  v: Vector(2)? @embed("text")  w: Vector(2)? @embed("text", model="m1")
+  u: Vector(3)? @embed("text") }
 """
 ROWS = """\
 query add() {
@@ -50,6 +51,19 @@ def test_text_is_embedded_once_and_ranked_by_its_vector(graph: og.Graph) -> None
     text = f"query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k, {both} }} order {{ s desc }} limit 1 }}"
     assert graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).to_pylist()[0]["d.k"] == "b"
     assert texts == ["zwei", "two"]
+
+
+def test_text_for_two_properties(graph: og.Graph) -> None:
+    """A vector has the length of its property, and the model is checked for each of them."""
+    both = "query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k }} order {{ rrf({}) desc }} limit 1 }}"
+    lengths = both.format("nearest($d.v, $t), nearest($d.u, $t)")
+    with pytest.raises(OmnigraphError) as wrong_length:
+        graph.query(lengths, params={"t": "two"}, embed=provider([0.0, 1.0]))
+    assert "3" in str(wrong_length.value)
+    models = both.format("nearest($d.v, $t), nearest($d.w, $t)")
+    with pytest.raises(OmnigraphError, match="m1"):
+        graph.query(models, params={"t": "two"}, embed=provider([0.0, 1.0], "m2"))
+    assert len(graph.query(models, params={"t": "two"}, embed=provider([0.0, 1.0], "m1"))) == 1
 
 
 def test_literal_text_and_vector_parameter(graph: og.Graph) -> None:

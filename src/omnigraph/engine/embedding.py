@@ -1,8 +1,8 @@
 """Replaces the text arguments of `nearest` by vectors before a query runs.
 
 In: a bound plan and the caller's provider; without one, the provider that the environment configures. Out: a plan with
-a vector of the property's length in place of each text. Each text is embedded once per run. Only the provider may use a
-network.
+a vector of the property's length in place of each text. Each text is embedded once per run and length. Only the
+provider may use a network.
 """
 
 from __future__ import annotations
@@ -26,23 +26,20 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
     parts = (part for step in searches for column in step.scores for part in walk(column.expression))
     if not any(isinstance(part, ex.Nearest) and part.embed for part in parts):
         return plan
-    vectors: dict[str, tuple[float, ...]] = {}
+    chosen = require_provider(provider or find_provider(os.environ), "the text of `nearest`")
+    vectors: dict[tuple[str, int], tuple[float, ...]] = {}
 
     def change(expr: ex.Expr) -> ex.Expr:
         match expr:
             case ex.Nearest(column, ex.Literal(str() as text), True, model, exact):
                 assert isinstance(column.type, VectorType)
-                if text not in vectors:
-                    vectors[text] = _embed(text, model, column.type.size, provider)
-                return ex.Nearest(column, ex.Literal(vectors[text], column.type), exact=exact)
+                require_model(chosen, model)
+                key = (text, column.type.size)
+                if key not in vectors:
+                    vectors[key] = chosen.query_vector(*key)
+                return ex.Nearest(column, ex.Literal(vectors[key], column.type), exact=exact)
             case _:
                 return expr
 
     root = transform_plan(plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
     return replace(plan, root=root)
-
-
-def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
-    chosen = require_provider(provider or find_provider(os.environ), "the text of `nearest`")
-    require_model(chosen, model)
-    return chosen.query_vector(text, size)
