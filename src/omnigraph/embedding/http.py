@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,6 +65,8 @@ class HttpEmbedder:
     clock: Clock = SYSTEM_CLOCK
     count: RequestCount = field(default_factory=RequestCount)
     pace: PacedClock | None = None
+    before_request: Callable[[], None] = lambda: None
+    """Raises if no other request may be sent."""
     pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False))
 
     def embed(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
@@ -104,6 +106,7 @@ class HttpEmbedder:
             if self.pace is not None:
                 started += self.pace.wait()  # the deadline is for the provider, not for our own limit
             remaining = self._remaining_seconds(started)
+            self.before_request()
             self.count.requests += 1
             self.count.retries += attempt > 1
             answer = self._send(request, remaining)

@@ -113,15 +113,21 @@ class FunctionEmbedder:
 
 
 def make_embedder(
-    settings: EmbeddingSettings, environment: Mapping[str, str], pace: RequestPace | None = None
+    settings: EmbeddingSettings,
+    environment: Mapping[str, str],
+    pace: RequestPace | None = None,
+    before_request: Callable[[], None] = lambda: None,
 ) -> TextEmbedder:
-    """Return the provider of settings for stored texts. It is used by one thread."""
+    """Return the provider of settings for stored texts. It is used by one thread.
+
+    `before_request` raises if no other request may be sent.
+    """
     if settings.kind is ProviderKind.MOCK:
         return MockEmbedder()
     from omnigraph.embedding.http import HttpEmbedder
 
     paced = None if pace is None else PacedClock(pace, SYSTEM_CLOCK)
-    return HttpEmbedder(settings=settings, environment=environment, pace=paced)
+    return HttpEmbedder(settings=settings, environment=environment, pace=paced, before_request=before_request)
 
 
 def require_provider(provider: AnyProvider | None, purpose: str) -> AnyProvider:

@@ -102,6 +102,13 @@ def receive_partial(receive: Callable[[TaskSize], None]) -> Iterator[None]:
         del _RUNNING.receive
 
 
+def raise_if_stopped() -> None:
+    """End the running task if its run was stopped, by Ctrl-C or a failed task. Some runners end the task themselves."""
+    stop: threading.Event | None = getattr(_RUNNING, "stop", None)
+    if stop is not None and stop.is_set():
+        raise CancelledError
+
+
 _INFO: Final[dict[Callable[..., Any], TaskInfo]] = {}
 
 
@@ -130,7 +137,8 @@ def task_info(function: Callable[..., Any]) -> TaskInfo:
 class LocalRunner:
     """Runs tasks in threads of this process: pyarrow and Lance release the interpreter's lock.
 
-    After Ctrl-C or a failed task no other task starts, and the running ones end before the exception is raised.
+    After Ctrl-C or a failed task no other task starts, and the running ones end before the exception is raised. A task
+    of several steps ends at its next call of `raise_if_stopped`.
     """
 
     report: Report = ignore_progress
@@ -146,13 +154,13 @@ class LocalRunner:
         progress = _StepProgress(info, tasks, self.report)
         stop = threading.Event()
         with ThreadPoolExecutor(count, "omnigraph-task") as threads:
-            futures = [
-                threads.submit(_run_task, function, task, stop, partial(progress.set_partial, number))
-                for number, task in enumerate(tasks)
-            ]
-            numbers = {future: number for number, future in enumerate(futures)}
-            running = set(futures)
             try:
+                futures = [
+                    threads.submit(_run_task, function, task, stop, partial(progress.set_partial, number))
+                    for number, task in enumerate(tasks)
+                ]
+                numbers = {future: number for number, future in enumerate(futures)}
+                running = set(futures)
                 while running:
                     done, running = wait(running, limits.PROGRESS_SECONDS, FIRST_COMPLETED)
                     for future in done:
@@ -171,11 +179,13 @@ class LocalRunner:
 def _run_task(
     function: Callable[[Task], Result], task: Task, stop: threading.Event, receive: Callable[[TaskSize], None]
 ) -> Result:
-    if stop.is_set():
-        raise CancelledError
+    _RUNNING.stop = stop
     try:
+        raise_if_stopped()
         with receive_partial(receive):
             return function(task)
+    except CancelledError:
+        raise
     except BaseException as error:
         stop.set()
         if isinstance(error, Exception) and not isinstance(error, OmnigraphError):

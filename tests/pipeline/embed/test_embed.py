@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import signal
+import sys
+import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +24,7 @@ from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.embed.tasks import EmbedTask, embed_requests
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from tests.embedding.provider_server import ProviderHandler, ProviderServer, right_answer, running_provider, texts_of
+from tests.waiting import wait_until
 
 SCHEMA: Final = """\
 node Note { k: String @key  title: String?  size: I64?  photo: Blob?  vec: Vector(4)? @embed("title") }
@@ -186,6 +191,36 @@ def test_a_failing_provider_keeps_earlier_waves(graph: og.Graph, server: Provide
     server.requests.clear()
     assert run(graph, server, wave_rows=2, types=("Note",)).embedded == 2
     assert server.texts == [["one", "three"]]
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, status: int) -> None:
+    main = threading.main_thread().ident
+    assert main == threading.get_ident()
+
+    def waits_for_tasks() -> bool:
+        return any(frame.f_code.co_name == "shutdown" for frame, _ in traceback.walk_stack(sys._current_frames()[main]))
+
+    def interrupt(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        if len(server.requests) == 3:
+            signal.pthread_kill(main, signal.SIGINT)
+            wait_until(waits_for_tasks)
+        handler.answer(status if len(server.requests) == 3 else 200, right_answer(body))
+        return True
+
+    server.always = interrupt
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            run(graph, server, wave_rows=2, batch=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert server.texts == [["one"], ["two"], ["one"]]
+    assert caught.value.__notes__ == [
+        "2 rows of earlier waves are committed; the next run continues with the other rows"
+    ]
+    server.always = None
+    assert run(graph, server, types=("Note",)).embedded == 2
 
 
 def test_faults_that_are_retried_give_the_same_result(graph: og.Graph, server: ProviderServer) -> None:

@@ -204,9 +204,13 @@ def embed(root: Location, request: EmbedRequest, runner: AutoRunner) -> EmbedRes
                 runner.prefer_spark()
             if request.errors is not None:
                 running.error_file = files.enter_context(write_file(request.errors))
-            for prop, count in plan:
-                if count.rows:
-                    running.fill(prop)
+            try:
+                for prop, count in plan:
+                    if count.rows:
+                        running.fill(prop)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(_committed_note(running.embedded))
+                raise
     return EmbedResult(
         branch=request.branch,
         actor=request.actor,
@@ -278,7 +282,12 @@ class _EmbedRun:
                 writer = self._embed_wave(prop, wave, pin, counts)
                 pin = self._commit(writer, counts)
             except OmnigraphError as error:
-                raise _stopped(error, sum(part.embedded for part in self.counts.values())) from error
+                raise _stopped(error, self.embedded) from error
+
+    @property
+    def embedded(self) -> int:
+        """The rows that committed waves have given a vector."""
+        return sum(part.embedded for part in self.counts.values())
 
     def stats(self, prop: VectorProperty, count: TextCount) -> EmbedStats:
         done = self.counts.get(_key(prop), _PropertyCounts())
@@ -454,14 +463,24 @@ def _key(prop: VectorProperty) -> tuple[str, str]:
     return str(prop.entity.id), str(prop.vector.id)
 
 
+def _committed_rows(embedded: int) -> str:
+    return f"{format_count(embedded, 'row')} of earlier waves {'is' if embedded == 1 else 'are'} committed"
+
+
+def _committed_note(embedded: int) -> str:
+    """Return what a run that was interrupted leaves, and what the next one does."""
+    if not embedded:
+        return "no row was embedded; the next run starts again"
+    return f"{_committed_rows(embedded)}; the next run continues with the other rows"
+
+
 def _stopped(error: OmnigraphError, embedded: int) -> OmnigraphError:
     """Return the error that ended a run, which says how many rows earlier waves committed."""
     if not embedded:
         return error
-    rows = format_count(embedded, "row")
     stopped = type(error) if type(error).__init__ is OmnigraphError.__init__ else OmnigraphError
     failure = stopped(
-        f"{error.message}; {rows} of earlier waves {'is' if embedded == 1 else 'are'} committed",
+        f"{error.message}; {_committed_rows(embedded)}",
         code=error.code,
         hint=hint("Fix the cause, then run {} again: it continues with the other rows.", action("embed")),
         facts={**error.facts, "rows_embedded": embedded},

@@ -15,7 +15,7 @@ from omnigraph.embedding.kinds.request import RejectedText
 from omnigraph.embedding.pace import RequestPace
 from omnigraph.embedding.provider import TextEmbedder, make_embedder
 from omnigraph.embedding.settings import EmbeddingSettings
-from omnigraph.pipeline.runner import TaskSize, task
+from omnigraph.pipeline.runner import TaskSize, raise_if_stopped, task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ def _measure(result: EmbeddedTexts) -> TaskSize:
 
 @task("embed", _measure)
 def embed_requests(task: EmbedTask) -> EmbeddedTexts:
-    """Send the requests one after another."""
-    embedder = make_embedder(task.settings, os.environ, task.pace)
+    """Send the requests one after another, until the run is stopped."""
+    embedder = make_embedder(task.settings, os.environ, task.pace, raise_if_stopped)
     parts = [embed_documents(embedder, texts, task.size) for texts in task.requests]
     return EmbeddedTexts(
         vectors=b"".join(part.vectors for part in parts),
