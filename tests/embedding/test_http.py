@@ -146,6 +146,18 @@ def test_an_invalid_vector_rejects_only_its_text(server: ProviderServer, vector:
     assert embedder(server).embed(BATCH) == [*VECTORS[:2], RejectedText(reason)]
 
 
+@pytest.mark.parametrize("texts", [("alpha", "beta", "gamma"), ("alpha",)])
+def test_a_model_with_another_length_ends_the_run(server: ProviderServer, texts: tuple[str, ...]) -> None:
+    def shorten(answer: dict[str, Any]) -> dict[str, Any]:
+        return {"data": [row | {"embedding": row["embedding"][:3]} for row in answer["data"]]}
+
+    server.always = document(shorten)
+    with pytest.raises(OmnigraphError, match="expected 4 numbers, got 3") as caught:
+        embedder(server).embed(replace(BATCH, texts=texts))
+    assert (caught.value.code, len(server.requests)) == ("embedding_malformed", 1)
+    assert str(caught.value.hint) == "Use the provider and the model that created the vectors of the graph."
+
+
 def test_a_missing_key_is_an_error_that_names_the_variable(server: ProviderServer) -> None:
     with pytest.raises(OmnigraphError, match="TEST_KEY") as caught:
         replace(embedder(server), environment={}).embed(BATCH)

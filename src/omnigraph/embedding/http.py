@@ -29,7 +29,7 @@ from omnigraph.embedding.kinds.request import (
     RequestCount,
     TextPurpose,
 )
-from omnigraph.embedding.normalize import InvalidVectorError, normalize
+from omnigraph.embedding.normalize import InvalidVectorError, no_usable_vector, normalize
 from omnigraph.embedding.pace import PacedClock
 from omnigraph.embedding.retry import is_retried, is_split, pause_seconds
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
@@ -70,10 +70,24 @@ class HttpEmbedder:
     pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False))
 
     def embed(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
-        """Return a vector or a rejection per text; raise if the provider cannot be used."""
+        """Return a vector or a rejection per text; raise if the provider cannot be used.
+
+        If no vector has the right length, the model is the wrong one: the texts are not sent again.
+        """
         answer = self._request(batch)
         if not isinstance(answer, _Failure):
+            if all(len(vector) != batch.size for vector in answer):
+                raise no_usable_vector(f"expected {batch.size:,} numbers, got {len(answer[0]):,}")
             return self._normalized(batch, answer)
+        return self._split(batch, answer)
+
+    def _embed_alone(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
+        """Return the vector or the rejection of a text of a batch that was split."""
+        answer = self._request(batch)
+        return self._split(batch, answer) if isinstance(answer, _Failure) else self._normalized(batch, answer)
+
+    def _split(self, batch: EmbeddingBatch, answer: _Failure) -> list[tuple[float, ...] | RejectedText]:
+        """Return the results of the texts alone if the provider rejected them together; raise for other failures."""
         if not is_split(answer.status):
             raise self._failed(answer, self.settings.attempts if is_retried(answer.status) else 1)
         if len(batch.texts) == 1:
@@ -95,7 +109,7 @@ class HttpEmbedder:
         return self._one_by_one(batch)
 
     def _one_by_one(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
-        return [result for text in batch.texts for result in self.embed(replace(batch, texts=(text,)))]
+        return [result for text in batch.texts for result in self._embed_alone(replace(batch, texts=(text,)))]
 
     def _request(self, batch: EmbeddingBatch) -> Sequence[Sequence[float]] | _Failure:
         """Return the vectors of a response, or the last failure after the retries."""

@@ -8,11 +8,22 @@ from typing import Final
 
 import numpy as np
 
+from omnigraph.base.errors import RunError
+
 _EPSILON: Final = float(np.finfo(np.float32).eps)
 
 
 class InvalidVectorError(ValueError):
     """A provider returned something that is not a usable vector. The text says what was expected."""
+
+
+def no_usable_vector(reason: str) -> RunError:
+    """Return the error of a provider or model that is not the one of the graph."""
+    return RunError(
+        f"no usable vector from the embedding provider: {reason}",
+        code="embedding_malformed",
+        hint="Use the provider and the model that created the vectors of the graph.",
+    )
 
 
 def normalize(values: Sequence[float], size: int) -> tuple[float, ...]:

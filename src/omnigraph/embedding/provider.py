@@ -28,13 +28,13 @@ class EmbeddingProvider:
 
     def query_vector(self, text: str, size: int) -> tuple[float, ...]:
         """Return the vector of a text of a query; raise if the function returns no usable one."""
-        from omnigraph.embedding.normalize import InvalidVectorError, normalize
+        from omnigraph.embedding.normalize import InvalidVectorError, no_usable_vector, normalize
 
         values = tuple(map(float, self.embed(text)))
         try:
             return normalize(values, size)
         except InvalidVectorError as error:
-            raise _malformed(str(error)) from error
+            raise no_usable_vector(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,12 @@ class ConfiguredProvider:
 
         from omnigraph.embedding.http import HttpEmbedder
         from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
+        from omnigraph.embedding.normalize import no_usable_vector
 
         batch = EmbeddingBatch(texts=(text,), size=size, purpose=TextPurpose.QUERY)
         [result] = HttpEmbedder(settings=self.settings, environment=self.environment).embed(batch)
         if isinstance(result, RejectedText):
-            raise _malformed(result.reason)
+            raise no_usable_vector(result.reason)
         return result
 
 
@@ -158,11 +159,3 @@ def find_provider(environment: Mapping[str, str]) -> ConfiguredProvider | None:
     """Return the provider that the environment configures, or None."""
     settings = read_settings(environment)
     return None if settings is None else ConfiguredProvider(settings, environment)
-
-
-def _malformed(reason: str) -> RunError:
-    return RunError(
-        f"no usable vector from the embedding provider: {reason}",
-        code="embedding_malformed",
-        hint="Use the provider and the model that created the vectors of the graph.",
-    )
