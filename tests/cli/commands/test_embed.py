@@ -78,9 +78,23 @@ def test_rejected_rows_exit_with_1_and_are_written_to_the_file(notes: Path, serv
     assert outcome.exit_code == 1
     assert "error: 1 row could not be embedded\n  Note bad: vec: the provider rejected the text" in outcome.stderr
     assert "embedded 2 rows in 1 commit" in outcome.stderr
+    assert "hint: The other rows are committed. Change the texts that the provider rejected. Then" in outcome.stderr
     [failure] = map(json.loads, (notes.parent / "failed.jsonl").read_text().splitlines())
     assert (failure["type_name"], failure["id"], failure["property"]) == ("Note", "bad", "vec")
     assert KEY not in outcome.stdout + outcome.stderr + failure["message"]
+
+
+def test_the_hint_of_invalid_vectors_says_that_no_row_was_embedded(notes: Path, server: ProviderServer) -> None:
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        rows = [{"index": index, "embedding": [0.0] * body["dimensions"]} for index in range(len(body["input"]))]
+        handler.answer(200, {"data": rows})
+        return True
+
+    server.always = fault
+    outcome = run_in_process("embed", notes, cwd=notes.parent)
+    assert outcome.exit_code == 1
+    assert "hint: No row was embedded. Check the model: a vector must have the declared length" in outcome.stderr
+    assert "Change the texts" not in outcome.stderr
 
 
 def test_a_provider_that_is_down(notes: Path, server: ProviderServer) -> None:

@@ -30,7 +30,6 @@ TITLES: Final = {
     "characters": "characters",
     "tokens": "tokens",
 }
-_HINT: Final = "The other rows are committed. Change these texts, or pass `--truncate` for long ones, then run again."
 Types = Annotated[
     list[str] | None, typer.Option("--type", metavar="NAME", help="Embed only this node or edge type. Repeatable.")
 ]
@@ -143,4 +142,16 @@ def _print_failures(result: EmbedResult) -> None:
     if more:
         shown.append(f"and {more:,} more; pass `--errors FILE` to write all of them to a file")
     head = f"{format_count(result.failed, 'row')} could not be embedded"
-    sys.stderr.write("error: " + "\n  ".join(map(printable, [head, *shown])) + f"\nhint: {_HINT}\n")
+    sys.stderr.write("error: " + "\n  ".join(map(printable, [head, *shown])) + f"\nhint: {_failure_hint(result)}\n")
+
+
+def _failure_hint(result: EmbedResult) -> str:
+    """Return what to do about the rows that failed, from the reasons of the first ones."""
+    steps = {
+        "text too long": "Shorten the long texts, or pass `--truncate`.",
+        "invalid vector": "Check the model: a vector must have the declared length, be finite and not zero.",
+        "the provider rejected": "Change the texts that the provider rejected.",
+    }
+    advice = [step for start, step in steps.items() if any(row.message.startswith(start) for row in result.errors)]
+    state = "The other rows are committed." if result.embedded else "No row was embedded."
+    return " ".join([state, *advice, "Then run it again."])
