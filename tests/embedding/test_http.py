@@ -12,7 +12,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.embedding.http import EmbeddingFailedError, HttpEmbedder
 from omnigraph.embedding.kinds.mock import make_mock_vector
 from omnigraph.embedding.kinds.request import EmbeddingBatch, RejectedText, TextPurpose
-from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
 from tests.embedding.provider_server import (
     Fault,
     ProviderHandler,
@@ -162,6 +162,22 @@ def test_a_missing_key_is_an_error_that_names_the_variable(server: ProviderServe
     with pytest.raises(OmnigraphError, match="TEST_KEY") as caught:
         replace(embedder(server), environment={}).embed(BATCH)
     assert (caught.value.code, server.requests) == ("embedding_key_missing", [])
+
+
+@pytest.mark.parametrize(
+    ("variables", "names"),
+    [
+        ({"PROVIDER": "openai-compatible"}, "OPENROUTER_API_KEY or OPENAI_API_KEY"),
+        ({"BASE_URL": "http://127.0.0.1:9", "MODEL": "m", "API_KEY_ENV": "OPENROUTER_API_KEY"}, "OPENROUTER_API_KEY"),
+        ({"PROVIDER": "gemini"}, "GEMINI_API_KEY"),
+    ],
+)
+def test_a_missing_key_names_each_variable_that_is_read(variables: dict[str, str], names: str) -> None:
+    settings = read_settings({f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()})
+    assert settings is not None
+    with pytest.raises(OmnigraphError) as caught:
+        HttpEmbedder(settings=settings, environment={}).embed(BATCH)
+    assert caught.value.message.endswith(f"expected it in the variable {names}")
 
 
 def test_no_key_is_sent_without_a_variable(server: ProviderServer) -> None:

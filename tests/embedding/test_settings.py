@@ -69,8 +69,9 @@ def test_malformed_values(name: str, value: str, message: str) -> None:
 
 
 def test_a_base_url_without_a_model_is_an_error() -> None:
-    with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_MODEL"):
+    with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_MODEL is missing") as caught:
         read_settings({"OMNIGRAPH_EMBED_BASE_URL": OWN})
+    assert str(caught.value.hint) == "Set OMNIGRAPH_EMBED_MODEL to the name of a model of this server."
 
 
 def test_mock_vector_of_alpha() -> None:

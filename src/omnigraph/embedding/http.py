@@ -161,10 +161,11 @@ class HttpEmbedder:
             return {}
         key = self.environment.get(name, "").strip()
         if not key:
+            names = " or ".join(self.settings.key_variables)
             raise MachineError(
-                f"the key of the embedding provider is missing: expected it in the variable {name}",
+                f"the key of the embedding provider is missing: expected it in the variable {names}",
                 code="embedding_key_missing",
-                hint=f"Set {name} in the environment of the process that embeds; on a cluster, of the executors.",
+                hint=f"Set {names} in the environment of the process that embeds; on a cluster, of the executors.",
                 facts={"variable": name},
             )
         return {request.key_header: f"{request.key_prefix}{key}"}

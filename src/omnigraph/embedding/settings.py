@@ -44,6 +44,13 @@ class EmbeddingSettings:
     concurrency: int = 4
     requests_per_minute: int | None = None
 
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables that may have the key: the server of OpenRouter is the default if no key is set."""
+        if self.key_variable == OPENROUTER_KEY and self.base_url == _OPENROUTER.base_url:
+            return OPENROUTER_KEY, OPENAI_KEY
+        return () if self.key_variable is None else (self.key_variable,)
+
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
@@ -76,7 +83,11 @@ def read_settings(environment: Mapping[str, str]) -> EmbeddingSettings | None:
     key_variable = values.get(f"{_PREFIX}API_KEY_ENV") or (None if base_url else defaults.key_variable)
     model = values.get(f"{_PREFIX}MODEL") or ("" if base_url else defaults.model)
     if not model:
-        raise _invalid("MODEL", "expected the name of a model, because a base URL is set")
+        raise UsageError(
+            f"{_PREFIX}MODEL is missing: expected the name of a model, because {_PREFIX}BASE_URL is set",
+            code="embedding_settings",
+            hint=f"Set {_PREFIX}MODEL to the name of a model of this server.",
+        )
     url = (base_url or defaults.base_url).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise _invalid("BASE_URL", f"expected http:// or https://, got '{url}'")
