@@ -187,9 +187,9 @@ def test_no_key_is_sent_without_a_variable(server: ProviderServer) -> None:
 
 def test_the_deadline_ends_the_retries(server: ProviderServer) -> None:
     server.always = status(429, Retry_After="3600")
-    with pytest.raises(EmbeddingFailedError):
+    with pytest.raises(EmbeddingFailedError) as caught:
         embedder(server, deadline_seconds=5.0).embed(BATCH)
-    assert len(server.requests) == 1
+    assert (len(server.requests), caught.value.facts["attempts"]) == (1, 1)
 
 
 def test_a_server_that_is_not_there_is_an_error() -> None:
@@ -198,3 +198,6 @@ def test_a_server_that_is_not_there_is_an_error() -> None:
     with pytest.raises(EmbeddingFailedError) as caught:
         embedder(provider, attempts=2).embed(BATCH)
     assert (caught.value.facts["status"], caught.value.facts["attempts"]) == (None, 2)
+    address = provider.url.removesuffix("/v1")
+    assert caught.value.message == f"the embedding provider failed after 2 attempts: {address} could not be reached"
+    assert str(caught.value.hint).startswith("Check OMNIGRAPH_EMBED_BASE_URL")

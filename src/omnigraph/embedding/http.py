@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import ErrorKind, Fact, MachineError, OmnigraphError
 from omnigraph.embedding.kinds.gemini import make_gemini_request, parse_gemini_response
 from omnigraph.embedding.kinds.openai import make_openai_request, parse_openai_response
@@ -54,6 +55,7 @@ class _Failure:
     status: int | None
     reason: str
     retry_after: str | None = None
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class HttpEmbedder:
     def _split(self, batch: EmbeddingBatch, answer: _Failure) -> list[tuple[float, ...] | RejectedText]:
         """Return the results of the texts alone if the provider rejected them together; raise for other failures."""
         if not is_split(answer.status):
-            raise self._failed(answer, self.settings.attempts if is_retried(answer.status) else 1)
+            raise self._failed(answer)
         if len(batch.texts) == 1:
             return [RejectedText(f"the provider rejected the text with status {answer.status}: {answer.reason}")]
         return self._one_by_one(batch)
@@ -132,7 +134,7 @@ class HttpEmbedder:
             pause = pause_seconds(self.settings, attempt, answer.retry_after, random.random())
             is_last = attempt == self.settings.attempts or pause >= self._remaining_seconds(started)
             if is_last or not is_retried(answer.status):
-                return answer
+                return replace(answer, attempts=attempt)
             self.clock.sleep(pause)
         raise AssertionError("a run has at least one attempt")
 
@@ -149,11 +151,21 @@ class HttpEmbedder:
                 redirect=False,
             )
         except HTTPError as error:
-            return _Failure(None, self._without_key(f"{type(error).__name__}: {error}"))
+            return _Failure(None, self._describe(error))
         if response.status != 200:
             reason = " ".join(response.data.decode("utf-8", "replace").split())
             return _Failure(response.status, self._without_key(reason), response.headers.get("Retry-After"))
         return _decode(response.data)
+
+    def _describe(self, error: HTTPError) -> str:
+        """Return what went wrong with a connection, and the address without user and password."""
+        url = urllib3.util.parse_url(self.settings.base_url)
+        address = f"{url.scheme}://{url.netloc}"
+        if isinstance(error, ReadTimeoutError):
+            return f"{address} did not answer in time"
+        if isinstance(error, ProtocolError):
+            return f"{address} closed the connection before its response was complete"
+        return f"{address} could not be reached"
 
     def _key(self, request: ProviderRequest) -> dict[str, str]:
         name = self.settings.key_variable
@@ -178,13 +190,18 @@ class HttpEmbedder:
         key = self.environment.get(self.settings.key_variable or "", "").strip()
         return (reason.replace(key, "***") if key else reason)[:_REASON_LENGTH_MAX]
 
-    def _failed(self, failure: _Failure, attempts: int) -> EmbeddingFailedError:
-        facts: dict[str, Fact] = {"provider": self.settings.kind.value, "status": failure.status, "attempts": attempts}
+    def _failed(self, failure: _Failure) -> EmbeddingFailedError:
+        facts: dict[str, Fact] = {
+            "provider": self.settings.kind.value,
+            "status": failure.status,
+            "attempts": failure.attempts,
+        }
         status = "" if failure.status is None else f" with status {failure.status}"
+        attempts = format_count(failure.attempts, "attempt")
         return EmbeddingFailedError(
-            f"the embedding provider failed{status}: {failure.reason}",
+            f"the embedding provider failed{status} after {attempts}: {failure.reason}",
             code="embedding_failed",
-            hint="Nothing was written. Check OMNIGRAPH_EMBED_BASE_URL, the key and the model, then retry.",
+            hint="Check OMNIGRAPH_EMBED_BASE_URL, the key and the model, then retry.",
             facts=facts,
         )
 
