@@ -15,6 +15,8 @@ from tests.cli.process import CommandResult, run_in_process
 from tests.client.listener import Reply, listen
 from tests.server.process import ALL_PEOPLE, SCHEMA, ServerProcess, serve
 
+ADD = 'query add() { insert Person { slug: "eve" } }'
+
 GRAPHS = b'{"graphs": [{"graph_id": "default", "uri": "graphs/default"}]}'
 
 
@@ -159,7 +161,7 @@ def test_a_server_of_the_defaults_is_refused_by_direct_commands(home: Path) -> N
 
 def test_a_lost_response_of_a_write(home: Path) -> None:
     with listen(lambda request: Reply(body=GRAPHS) if request.method == "GET" else Reply(0)) as listener:
-        outcome = run(home, "mutate", "--server", listener.url, "-e", "query q() { }", "--json")
+        outcome = run(home, "mutate", "--server", listener.url, "-e", ADD, "--json")
         assert [request.method for request in listener.received] == ["GET", "POST"]
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["applied"], document["error_code"]) == (1, "unknown", "server_unreachable")
