@@ -195,6 +195,7 @@ def _comparable(both: Both, outcome: CommandResult) -> Any:
         for name in names:
             text = text.replace(name, "<graph>")
         text = re.sub(r'"actor_id": "\w+"|"(graph_manifest_)?version": \d+', "<varies>", text)
+        text = re.sub(r" *\b\d+[dhms]\b", " <age>", text)
         return text.replace("two", "one")
 
     stdout = outcome.stdout
