@@ -1,8 +1,9 @@
 """`omnigraph` as a process that starts fast: a fork of a server that has imported all modules and opened no dataset.
 
 `forked_omnigraph()` is a program that behaves like the installed `omnigraph`: it passes its arguments, directory,
-variables and streams to the server, which forks a process for them, and exits like that process. A new interpreter
-needs a second for the imports. The server's forks start without threads, because it never opens a dataset.
+variables and streams to the server, which forks a process for them, and exits like that process. If it is killed, that
+process gets SIGTERM. A new interpreter needs a second for the imports. The server's forks start without threads,
+because it never opens a dataset.
 """
 
 from __future__ import annotations
@@ -113,6 +114,11 @@ def _serve_client(client: socket.socket) -> None:
         _run_command(streams, *json.loads(request))
     for stream in streams:
         os.close(stream)
+    # The end of the connection is the end of the program: the command, for example a server, ends too.
+    if client in select([os.pidfd_open(child), client], [], [])[0]:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        os._exit(0)
     _, status = os.waitpid(child, 0)
     client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
