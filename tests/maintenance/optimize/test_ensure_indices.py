@@ -175,7 +175,7 @@ def test_only_requested_types(graph: Location, name: str) -> None:
 
 def test_empty_set_of_types_and_unknown_type(graph: Location) -> None:
     assert ensure_indices(graph, MAIN, run_nothing, MaintenanceRequest(types=frozenset())).indexes == ()
-    with pytest.raises(NotFoundError, match="no type 'Unknown'"):
+    with pytest.raises(NotFoundError, match="unknown type 'Unknown'"):
         ensure_indices(graph, MAIN, run_nothing, MaintenanceRequest(types=frozenset({"Doc", "Unknown"})))
 
 

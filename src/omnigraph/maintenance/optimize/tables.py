@@ -63,7 +63,8 @@ def read_views(
 
     `report_failure` is called with the alias and the error of a table that cannot be read; None: raise the error.
     """
-    entities = snapshot.schema.catalog.select_types(types)
+    has_types = types is None or bool(types)  # an empty set selects nothing
+    entities = snapshot.schema.catalog.select_types(types) if has_types else []
     results = in_threads(lambda entity: _read_view(snapshot, entity), entities)
     views = []
     for entity, result in zip(entities, results, strict=True):
