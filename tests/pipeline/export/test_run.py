@@ -123,7 +123,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("selection", "code", "text"),
     [
-        ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
+        ({"types": ("Person", "Persn")}, "type_missing", "unknown type 'Persn': did you mean 'Person'?"),
         ({"selector": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "`graph.log()`"),
         ({"branch": "other"}, "branch_missing", "main"),
     ],
