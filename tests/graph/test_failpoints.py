@@ -30,7 +30,8 @@ lease.acquire.before lease.acquire.after lease.collect.before lease.renew.before
 rewrite.deletions.before check.done heal.before heal.publish.before arm.before arm.after commit.before
 table.strip.before index.drop.before rewrite.before rewrite.after index.commit.before index.commit.after
 commit.between commit.after
-manifest.migrate.before manifest.stamp.before manifest.strip.before manifest.compact.before manifest.compact.after
+manifest.migrate.before manifest.stamp.before manifest.root.before manifest.strip.before
+manifest.compact.before manifest.compact.after
 publish.before publish.after disarm.before disarm.after lease.release.before lease.release.after
 branch.fork.before branch.row.before branch.fence.before branch.remove.before
 recovery.fence.before recovery.fence.after recovery.rollback.before recovery.rollback.after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import FormatError
+from omnigraph.base.failpoints import Failpoint
 from omnigraph.maintenance.relocation import LocationFix
 from omnigraph.storage.files import read_bytes, write_file
 from omnigraph.storage.lance.base_paths import read_base_paths, replace_base_paths
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.cli.process import run_in_process
+from tests.cli.process import omnigraph, run_in_process
 
 SCHEMA = "node P { slug: String @key  n: I64? @index }"
 SHOW = "query q() { match { $p: P } return { $p.slug } order { $p.slug } }"
@@ -154,3 +156,17 @@ def test_command_previews_and_fixes(tmp_path: Path) -> None:
 def test_another_format_is_an_error(data: bytes) -> None:
     with pytest.raises(FormatError, match="cannot read the version file 'v'"):
         read_base_paths(data, "v")
+
+
+def test_a_fix_that_is_killed_can_be_repeated(tmp_path: Path) -> None:
+    make_graph(parse_location(str(tmp_path / "old")))
+    (tmp_path / "old").rename(tmp_path / "new")
+    kill = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.ROOT_BEFORE}=kill"}
+    killed = omnigraph("doctor", "new", "--fix-location", "--confirm", cwd=tmp_path, env=kill)
+    assert killed.exit_code == -signal.SIGKILL
+    graph = og.open(str(tmp_path / "new"))
+    assert slugs(graph) == ["a"]
+    with pytest.raises(FormatError, match="the graph was created at"):
+        graph.checkout("outer")
+    assert graph.fix_location(dry_run=False).applied
+    assert slugs(graph.checkout("inner")) == ["b", "c", "d"]

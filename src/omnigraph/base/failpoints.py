@@ -76,6 +76,7 @@ class Failpoint(StrEnum):
     COMMIT_AFTER = "commit.after"
     MIGRATE_BEFORE = "manifest.migrate.before"
     STAMP_BEFORE = "manifest.stamp.before"
+    ROOT_BEFORE = "manifest.root.before"
     STRIP_BEFORE = "manifest.strip.before"
     COMPACT_BEFORE = "manifest.compact.before"
     COMPACT_AFTER = "manifest.compact.after"

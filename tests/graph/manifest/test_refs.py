@@ -99,7 +99,7 @@ def test_invalid_selector_is_an_error(when: Callable[[], SnapshotSelector], code
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["noon", "2024-05-31", "2024-05-31T12:00:00", ""])
+@pytest.mark.parametrize("text", ["noon", "2024-05-32", "2024-05-31T12:00:00", ""])
 def test_time_requires_an_offset(text: str) -> None:
     with pytest.raises(UsageError, match="invalid time"):
         parse_timestamp(text)

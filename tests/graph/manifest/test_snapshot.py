@@ -186,4 +186,4 @@ def _require_moved_error(call: object, origin: Location) -> None:
         call()
     assert caught.value.code == "graph_moved"
     assert origin.uri in caught.value.message
-    assert "Export" in caught.value.hint
+    assert "graph.fix_location()" in caught.value.hint

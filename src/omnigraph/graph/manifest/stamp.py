@@ -90,6 +90,7 @@ def record_root(manifest: Dataset, uri: str) -> Dataset:
     """Record where the graph is now, after the references of its branches were rewritten. The caller has the lease."""
     from omnigraph.storage.lance.commit import commit_schema_metadata  # reads do not need it, and start faster
 
+    failpoint(Failpoint.ROOT_BEFORE)
     return commit_schema_metadata(manifest, {ROOT_KEY: uri})
 
 
