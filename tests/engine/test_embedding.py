@@ -66,6 +66,13 @@ def test_text_for_two_properties(graph: og.Graph) -> None:
     assert len(graph.query(models, params={"t": "two"}, embed=provider([0.0, 1.0], "m1"))) == 1
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_blank_text_is_an_error(graph: og.Graph, text: str) -> None:
+    with pytest.raises(OmnigraphError, match="`nearest` has no text to search for") as caught:
+        graph.query(BY_V, params={"t": text}, embed=provider([0.0, 1.0]))
+    assert caught.value.code == "search_text_blank"
+
+
 def test_literal_text_and_vector_parameter(graph: og.Graph) -> None:
     literal = BY_V.replace("$t: String", "").replace("$t", '"zwei"')
     assert graph.query(literal, embed=provider([0, 1])).to_pylist()[0]["d.k"] == "b"

@@ -45,6 +45,7 @@ def test_status_of_each_kind(kind: ErrorKind) -> None:
     [
         ("query_time", 504),
         ("embedding_failed", 502),
+        ("graph_moved", 409),
         ("change_feed_gap", 410),
         ("content_type", 415),
         ("method_not_allowed", 405),

@@ -11,6 +11,7 @@ import os
 
 from msgspec.structs import replace
 
+from omnigraph.base.errors import UsageError
 from omnigraph.embedding.provider import EmbeddingProvider, find_provider, require_model, require_provider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
@@ -33,6 +34,7 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
         match expr:
             case ex.Nearest(column, ex.Literal(str() as text), True, model, exact):
                 assert isinstance(column.type, VectorType)
+                _require_text(text)
                 require_model(chosen, model)
                 key = (text, column.type.size)
                 if key not in vectors:
@@ -43,3 +45,13 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
     root = transform_plan(plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
     return replace(plan, root=root)
+
+
+def _require_text(text: str) -> None:
+    """Raise for blank text: it has no meaning to search for, and most providers reject it with an error of their own."""
+    if not text.strip():
+        raise UsageError(
+            f"`nearest` has no text to search for: expected text, got '{text}'",
+            code="search_text_blank",
+            hint="Pass text that is not blank.",
+        )

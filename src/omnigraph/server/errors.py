@@ -52,6 +52,7 @@ def error_answer(error: OmnigraphError) -> ErrorAnswer:
     document = error_document(error, error.advice.render(_part_text))
     if error.advice.parts:
         document["advice"] = hint_to_json(error.advice)
+    document.pop("recorded", None)  # the location at which a moved graph was created
     return ErrorAnswer(status=status, headers=headers, document=_without_files(document))
 
 

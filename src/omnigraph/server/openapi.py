@@ -12,7 +12,7 @@ from omnigraph.base.errors import Applied, ErrorKind
 from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, ServerRoute
 
 _REFERENCE: Final = "#/components/schemas/{name}"
-_ALWAYS: Final = (400, 401, 403, 404, 500, 503)
+_ALWAYS: Final = (400, 401, 403, 404, 409, 500, 503)
 _ALWAYS_OF_SERVER: Final = (400, 500)
 _WITH_BODY: Final = (408, 413, 415)
 _TEXT: Final = {"type": "string"}

@@ -145,6 +145,8 @@ def test_a_merge_counts_inserted_replaced_and_unchanged_rows(
         "node:Person": LoadCounts(inserted=1, replaced=1, unchanged=1),
         "edge:Knows": LoadCounts(inserted=1, unchanged=1, inserted_without_key=1),
     }
+    assert again.commit is not None
+    assert again.commit.counts == {**again.counts, "inserted": 2, "updated": 1, "deleted": 0}
     assert len(contents(root)["edge:Knows"]) == 2
     heavier = {**KNOWS, "data": {"id": "k", "weight": None}}
     assert load_records(heavier, mode=LoadMode.MERGE).changes == {"edge:Knows": LoadCounts(replaced=1)}

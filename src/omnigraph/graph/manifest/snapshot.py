@@ -277,7 +277,8 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
     """Raise for a branch of a moved graph: Lance branches contain absolute paths, so only main can be used."""
     if is_moved(main, root):
         raise FormatError(
-            f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
+            # Without both locations: a server shows this text, and never where a graph is stored.
+            f"branch '{branch}' cannot be used: the graph was created at another location, then copied or moved",
             code="graph_moved",
             hint=hint(
                 "Run {} to see what must be rewritten to use branches here, or use `main`.",

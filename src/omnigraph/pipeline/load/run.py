@@ -10,7 +10,7 @@ deletes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -286,7 +286,7 @@ class _Load:
         if not effects:
             return None
         reads = frozenset(table.id for table in area.snapshot.tables.values())
-        return area.finish(tuple(effects), reads, self.counts())
+        return area.finish(tuple(effects), reads, {**self.counts(), **_sum_changes(self.changes.values())})
 
     def _check(self, snapshot: Snapshot, loaded: LoadedInput) -> None:
         """Check the rules over several rows; raise if the input has any violation."""
@@ -416,6 +416,15 @@ def _upsert(target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTrans
     if not part.replaced:
         return stage_fragments(target.dataset, write_rows(target.dataset, rows)), counts
     return stage_upsert(target.dataset, rows), counts
+
+
+def _sum_changes(changes: Collection[LoadCounts]) -> dict[str, int]:
+    """Return what a load did with the rows of all types, under the names that the commit of a merge has."""
+    return {
+        "inserted": sum(counts.inserted for counts in changes),
+        "updated": sum(counts.replaced for counts in changes),
+        "deleted": sum(counts.deleted for counts in changes),
+    }
 
 
 def _merge_counts(target: WritableTable, loaded_type: LoadedType, part: UpsertPart) -> LoadCounts:

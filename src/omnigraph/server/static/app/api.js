@@ -10,6 +10,7 @@ const HINTS = {
   query_not_stored: "Choose one of the list of stored queries.",
   merge_conflicts: "Nothing was written. Load the page again to see the conflicts.",
   branch_missing: "The page Branches lists the branches.",
+  graph_moved: "Use the branch main, or run `omnigraph doctor GRAPH --fix-location` to see what must be rewritten to use the other branches.",
   reference_missing: "The page Branches lists the branches, and the page History the commits.",
 };
 const isForPrograms = (hint) => /GET \/|(Send|Omit) (the|`)|without `wait`|(^|\. )Pass /.test(hint);
@@ -33,7 +34,7 @@ export function onRejected(listener) {
   rejected = listener;
 }
 
-async function send(method, path, { query, body, signal, token = session.token() } = {}) {
+async function send(method, path, { query, body, signal, isBlob, token = session.token() } = {}) {
   const headers = { Accept: "application/json; bigint=string" };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -41,6 +42,7 @@ async function send(method, path, { query, body, signal, token = session.token()
   try {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const response = await fetch(path + encodeQuery(query), { method, headers, body: text, signal, cache: "no-store" });
+    if (response.ok && isBlob) return await response.blob();
     const document = parse(await response.text());
     if (response.ok) return document;
     const error = new ApiError(response.status, document, response.headers.get("x-request-id"));
@@ -103,4 +105,5 @@ export const getCommit = (graph, id, options) => send("GET", `${of(graph)}/commi
 export const getCommitChanges = (graph, id, query, options) =>
   send("GET", `${of(graph)}/commits/${id}/changes`, { query, ...options });
 export const diffStates = (graph, query, options) => send("GET", `${of(graph)}/diff`, { query, ...options });
+export const getBlob = (graph, query) => send("GET", `${of(graph)}/blob`, { query, isBlob: true });
 export const getGraphHealth = (graph, options) => send("GET", `${of(graph)}/health`, options);

@@ -4,15 +4,11 @@
 import { html } from "../../vendor/htm-preact.js";
 import { getCatalog, getGraphHealth } from "../api.js";
 import { Icon } from "../parts/icons.js";
-import { Answer, Command, count, Empty, number, Panel, Prose, Time } from "../parts/widgets.js";
+import { Answer, Command, count, Empty, number, Panel, Prose, sentence, Time } from "../parts/widgets.js";
 import { usePlace, useRequest } from "../state.js";
 
 const SEVERITY = ["problem", "notice", "ok"];
 const TAGS = { problem: "error", notice: "warning", ok: "success" };
-const NAMES = {
-  format: "Format", files: "Files", recovery: "Pending intents", locks: "Leases", drift: "Drift", edges: "Edges",
-  fragments: "Fragments", indexes: "Indexes", orphans: "Orphaned files",
-};
 
 export function HealthPage() {
   const { graph, ref, state } = usePlace();
@@ -38,7 +34,7 @@ function Checks({ findings }) {
     const own = findings.filter((finding) => finding.check === name);
     const health = SEVERITY.find((severity) => own.some((finding) => finding.health === severity));
     const text = health === "ok" ? own[0].message : count(own.filter((finding) => finding.health === health).length, "finding");
-    return html`<li data-check=${name} class=${`is-${health}`}><${Icon} name=${health === "ok" ? "check" : "alert"} /><strong>${NAMES[name] || name}</strong><span class="muted small clip" title=${text}>${text}</span></li>`;
+    return html`<li data-check=${name} class=${`is-${health}`}><${Icon} name=${health === "ok" ? "check" : "alert"} /><strong>${sentence(name)}</strong><span class="muted small clip" title=${text}>${text}</span></li>`;
   })}</ul>`;
 }
 
@@ -48,7 +44,7 @@ function Findings({ findings }) {
   if (!open.length) return html`<${Panel}><${Empty} title="Nothing to do">No check has a finding.<//><//>`;
   return groupBy(open, ({ check, health }) => `${check} ${health}`).map((own) => {
     const [{ check, health }] = own;
-    return html`<${Panel} kind="finding" title=${NAMES[check] || check} actions=${html`<span class="tag ${TAGS[health]}">${health}</span>`}>
+    return html`<${Panel} kind="finding" title=${sentence(check)} actions=${html`<span class="tag ${TAGS[health]}">${health}</span>`}>
       ${groupBy(own, ({ fix }) => fix).map((group) => html`<div class="stack">
         <ul class="findings">${group.map(({ where, branch, message }) => html`<li><code>${where}</code><span class="muted small">${branch && `on ${branch}`}</span><span>${message}</span></li>`)}</ul>
         ${group[0].fix && html`<${Fix} text=${group[0].fix} />`}</div>`)}

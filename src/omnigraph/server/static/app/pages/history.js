@@ -5,7 +5,7 @@ import { getCommit, getCommitChanges, listLog } from "../api.js";
 import { ChangePages } from "../parts/changes.js";
 import { Icon } from "../parts/icons.js";
 import { drawLanes, Lanes } from "../parts/lanes.js";
-import { Answer, Command, count, Empty, ErrorBox, Id, Panel, Time } from "../parts/widgets.js";
+import { Answer, Command, count, Empty, ErrorBox, Id, number, Panel, Time } from "../parts/widgets.js";
 import { makeAddress, usePages, usePlace, useRequest } from "../state.js";
 
 const COMMITS = 100;
@@ -56,9 +56,14 @@ function colours(commits, heads) {
   return (commit) => numbers.get(commit.graph_branch);
 }
 
+// A load and a merge count what they did, a change its nodes and edges, an older load the rows of each type.
 function countsText(counts = {}) {
-  const { nodes = 0, edges = 0 } = counts;
-  return nodes || edges ? `${count(nodes, "node")}, ${count(edges, "edge")}` : "";
+  const done = ["inserted", "updated", "deleted"].filter((name) => counts[name] > 0).map((name) => `${number(counts[name])} ${name}`);
+  if (done.length) return done.join(", ");
+  const { nodes = 0, edges = 0, steps = 0 } = counts;
+  if (nodes || edges) return `${count(nodes, "node")}, ${count(edges, "edge")}`;
+  const rows = Object.keys(counts).filter((name) => name.includes(":")).reduce((sum, name) => sum + counts[name], 0);
+  return steps ? count(steps, "schema step") : rows ? count(rows, "row") : "";
 }
 
 function CommitDetails({ id }) {
@@ -89,7 +94,7 @@ function CommitFacts({ commit }) {
       <dt>time</dt><dd><${Time} at=${commit.created_at} /></dd>
       ${parent && html`<dt>parent</dt><dd><${Id} id=${parent} href=${link("history", [parent])} /></dd>`}
       ${merged && html`<dt>merged</dt><dd><${Id} id=${merged} href=${link("history", [merged])} /></dd>`}
-      ${commit.tables.length > 0 && html`<dt>tables</dt><dd>${commit.tables.map((table) => table.table_key).join(", ")}</dd>`}
+      ${commit.tables.length > 0 && html`<dt>tables</dt><dd>${commit.tables.map(({ table_key: key }) => (commit.counts[key] ? `${key} (${count(commit.counts[key], "row")})` : key)).join(", ")}</dd>`}
     </dl>
     <div class="actions">
       <a class="button" href=${makeAddress({ graph, ref: id, page: "query" })}>Query this state</a>

@@ -7,7 +7,7 @@ import { Code } from "../parts/editor.js";
 import { DataTable } from "../parts/table.js";
 import { declarationOf } from "../parts/tokens.js";
 import { cardinalityText, edgeWord, exampleQuery, TypeName, typesOf, typeText } from "../parts/types.js";
-import { Answer, CopyButton, count, Empty, ErrorBox, Notice, number, Panel } from "../parts/widgets.js";
+import { Answer, CopyButton, count, Empty, Notice, number, Panel } from "../parts/widgets.js";
 import { usePlace, useRequest } from "../state.js";
 
 const ROWS = 25;
@@ -61,20 +61,14 @@ function IndexTable({ indexes }) {
   ${indexes.some((index) => index.uncovered_rows > 0) && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
 }
 
-// Vectors of @embed properties that `omnigraph embed` has not filled.
+// Vectors of @embed properties that `omnigraph embed` has not filled, by the rule of `index status`.
 function PendingVectors({ type }) {
-  const { graph, ref, state } = usePlace();
-  const vectors = type.properties.filter((property) => property.embedding);
-  const read = (signal) => Promise.all(vectors.map(({ name, embedding }) => runQuery(graph, { query: pendingQuery(type, name, embedding.source), ...state }, { signal })));
-  const answer = useRequest(read, [graph, ref, type.key]);
-  if (!vectors.length || !answer.value) return answer.error ? html`<${ErrorBox} error=${answer.error} />` : null;
-  return vectors.map(({ name }, index) => {
-    const pending = Number(answer.value[index].rows[0].pending);
+  return type.properties.filter((property) => property.embedding).map(({ name }) => {
+    const pending = type.indexes.find((index) => index.property === name)?.pending_rows || 0;
     return html`<p class="pending-vectors">Vectors of <code>${name}</code>: ${pending === 0 ? html`<span class="tag success">complete</span>` : html`<span class="tag warning">${number(pending)} pending</span>`}</p>`;
   });
 }
 
-const pendingQuery = (type, name, source) => `query q() { match { ${pattern(type)}  $x.${name} is null  $x.${source} is not null } return { count($x) as pending } }`;
 const pattern = (type) => (type.kind === "node" ? `$x: ${type.name}` : `$a $x:${edgeWord(type.name)} $b`);
 
 function SampleRows({ type }) {

@@ -1,6 +1,9 @@
 // Changed entities, before and after, property by property.
 
 import { html, useState } from "../../vendor/htm-preact.js";
+import { getSchema } from "../api.js";
+import { usePlace, useRequest } from "../state.js";
+import { BlobLink, isBlobText } from "./blobs.js";
 import { textOf, Value } from "./table.js";
 import { Answer, Empty, ErrorBox } from "./widgets.js";
 
@@ -9,18 +12,30 @@ const SIGNS = { insert: "+", update: "~", delete: "−" };
 
 // Show a list of `usePages`, with a button for the next page.
 export function ChangePages({ pages }) {
-  return html`<${Answer} answer=${pages.first}>${() => html`<${ChangeList} changes=${pages.list} hasMore=${Boolean(pages.next)} onMore=${pages.next} isLoading=${pages.isLoading} />
+  return html`<${Answer} answer=${pages.first}>${(document) => html`<${ChangeList} changes=${pages.list} document=${document} />
+    ${pages.next && html`<p><button type="button" id="more-changes" disabled=${pages.isLoading} onClick=${pages.next}>Load more</button></p>`}
     ${pages.error && html`<${ErrorBox} error=${pages.error} />`}`}<//>`;
 }
 
-export function ChangeList({ changes, hasMore, onMore, isLoading }) {
+function ChangeList({ changes, document: { cause, from, to } }) {
+  const states = { before: cause ? cause.parent_commit_id : from, after: cause ? cause.graph_commit_id : to };
+  const blobs = useBlobs(changes, Object.values(states));
   if (!changes.length) return html`<${Empty} title="No entity differs" />`;
   const isFew = changes.length <= 5;
-  return html`<ul class="changes">${changes.map((change) => html`<${ChangedEntity} key=${`${change.type.id} ${change.id} ${change.op}`} change=${change} isFirst=${isFew} />`)}</ul>
-    ${hasMore && (onMore ? html`<p><button type="button" id="more-changes" disabled=${isLoading} onClick=${onMore}>Load more</button></p>` : html`<p class="muted small">There are more changes.</p>`)}`;
+  return html`<${Answer} answer=${blobs}>${(names) => html`<ul class="changes">${changes.map((change) => html`<${ChangedEntity} key=${`${change.type.id} ${change.id} ${change.op}`} change=${change} isFirst=${isFew} states=${states} blobs=${names} />`)}</ul>`}<//>`;
 }
 
-function ChangedEntity({ change, isFirst }) {
+// The Blob properties of both states. In a change a blob is text as that of a String, so only the schema tells them apart.
+function useBlobs(changes, states) {
+  const { graph } = usePlace();
+  const isNeeded = changes.some((change) => [change.before, change.after].some((state) => Object.values(state?.properties || {}).some(isBlobText)));
+  const read = (signal) => Promise.all(isNeeded ? states.filter(Boolean).map((snapshot) => getSchema(graph, { snapshot }, { signal })) : []);
+  const namesOf = (kind) => (type) => (type.properties || []).filter((property) => property.type.kind === "Blob").map((property) => `${kind}:${type.name} ${property.name}`);
+  const collect = (schemas) => new Set(schemas.flatMap(({ catalog }) => [...(catalog.nodes || []).flatMap(namesOf("node")), ...(catalog.edges || []).flatMap(namesOf("edge"))]));
+  return useRequest((signal) => read(signal).then(collect), [graph, isNeeded, ...states]);
+}
+
+function ChangedEntity({ change, isFirst, states, blobs }) {
   const [isOpen, setOpen] = useState(isFirst);
   const ends = (change.after || change.before)?.endpoints;
   return html`<li class="change ${change.op}">
@@ -30,12 +45,16 @@ function ChangedEntity({ change, isFirst }) {
       <code class="clip">${ends ? `${ends.from} → ${ends.to}` : change.id}</code>
       <span class="muted small">${NAMES[change.op]}</span>
     </button>
-    ${isOpen && html`<${Properties} before=${change.before?.properties} after=${change.after?.properties} id=${ends ? change.id : null} />`}
+    ${isOpen && html`<${Properties} change=${change} id=${ends ? change.id : null} states=${states} blobs=${blobs} />`}
   </li>`;
 }
 
 // Show both values of what changed; of a new or deleted entity, the values that it has.
-export function Properties({ before, after, id }) {
+function Properties({ change, id, states, blobs }) {
+  const [before, after] = [change.before?.properties, change.after?.properties];
+  const show = (name, value, snapshot) => (blobs.has(`${change.kind}:${change.type.name} ${name}`) && isBlobText(value)
+    ? html`<${BlobLink} text=${value} file=${`${change.id}-${name}`} query=${{ entity: change.kind, type: change.type.name, id: change.id, property: name, snapshot }} />`
+    : html`<${Value} value=${value} />`);
   const names = Object.keys(after || before || {});
   const isUpdate = before && after;
   const rows = names.filter((name) => (isUpdate ? !isSame(before[name], after[name]) : (after || before)[name] !== null));
@@ -46,8 +65,8 @@ export function Properties({ before, after, id }) {
       ${id && html`<tr><td class="muted">id</td><td colspan=${isUpdate ? 2 : 1}><code>${id}</code></td></tr>`}
       ${rows.map(
         (name) => html`<tr><td class="muted">${name}</td>
-          ${before && html`<td class="old"><${Value} value=${before[name]} /></td>`}
-          ${after && html`<td class="new"><${Value} value=${after[name]} /></td>`}</tr>`,
+          ${before && html`<td class="old">${show(name, before[name], states.before)}</td>`}
+          ${after && html`<td class="new">${show(name, after[name], states.after)}</td>`}</tr>`,
       )}
       ${isUpdate && rest > 0 && html`<tr><td colspan="3" class="muted small">${rest} other ${rest === 1 ? "property is" : "properties are"} equal</td></tr>`}
       ${!isUpdate && !rows.length && !id && html`<tr><td class="muted small">no properties</td></tr>`}
