@@ -43,11 +43,19 @@ class Browser:
     expected: tuple[str, ...] = ()
     """Parts of console messages that the test causes, such as a status that the browser reports."""
 
-    def open(self, place: str = "") -> None:
-        """Load a page of the server and wait until it is drawn."""
+    def load(self, place: str = "") -> None:
+        """Load the document of the server, and wait until the page is drawn. For tests of a token or of a new window."""
         self.driver.get("about:blank")
         self.driver.get(f"{self.base}/{place}")
         self.wait_ready()
+
+    def open(self, place: str) -> None:
+        """Open a page as a new one: without loading the document again, if it is the one of the server."""
+        if self.run("return location.href.split('#')[0]") != f"{self.base}/":
+            self.load(place)
+            return
+        self.go("#/graphs")  # no part of a page of a graph remains
+        self.go(place)
 
     def go(self, place: str) -> None:
         """Go to another address of the same document."""
@@ -57,6 +65,20 @@ class Browser:
     def wait_ready(self) -> None:
         ready = "return document.documentElement.dataset.ready === (location.hash || '#')"
         self.wait_for(lambda: bool(self.run(ready)), "the page is ready")
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of `api.js` for the graph, as a page does, and return the document."""
+        script = "const [name, ...rest] = arguments; return import('./ui/app/api.js').then(api => api[name](...rest))"
+        return self.run(script, name, "default", *arguments)
+
+    def allow_downloads(self, directory: Path) -> None:
+        settings = {"behavior": "allow", "downloadPath": str(directory)}
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", settings)
+
+    def wait_download(self, directory: Path, pattern: str) -> bytes:
+        """Wait until a file is downloaded, and return its content. Chromium renames it at the end."""
+        self.wait_for(lambda: bool(list(directory.glob(pattern))), f"a file {pattern}")
+        return next(directory.glob(pattern)).read_bytes()
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -105,6 +127,11 @@ class Browser:
     def resize(self, width: int, height: int = 900) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def wait_frame(self) -> None:
+        """Wait until the window is drawn with a new size or mode."""
+        script = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+        self.driver.execute_async_script(script)
 
     def set_dark(self, *, is_dark: bool) -> None:
         features = [{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}]

@@ -51,7 +51,8 @@ def browser(chromium: Browser, server: ServerProcess, request: pytest.FixtureReq
     chromium.expected = ()
     chromium.resize(WIDE)
     chromium.set_dark(is_dark=False)
-    chromium.driver.get(f"{chromium.base}/ui/favicon.svg")
+    if chromium.run("return location.origin") != chromium.base:
+        chromium.driver.get(f"{chromium.base}/ui/favicon.svg")
     chromium.run("sessionStorage.clear(); localStorage.clear()")
     chromium.console()
     yield chromium

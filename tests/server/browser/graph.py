@@ -19,7 +19,7 @@ node Person {
   note: String?
   @range(score, 0..)
 }
-node Company { slug: String @key  city: enum(Oslo, Rome, Lima) @index  tags: [String]? }
+node Company { slug: String @key  city: enum(Oslo, Rome, Lima) @index  tags: [String]?  logo: Blob? }
 node Paper { slug: String @key  title: String @index  year: I32  vector: Vector(4)? @embed("title") }
 edge Knows: Person -> Person { since: I32? }
 edge WorksAt: Person -> Company @card(0..1) { role: String? }
@@ -38,11 +38,11 @@ _SUBJECTS: Final = ("engines", "graphs", "logic", "compilers", "networks", "proo
 def make_graph(directory: Path) -> Path:
     """Create the graph; `draft` conflicts with main about person p1, and `review/q3` was merged."""
     path, data = directory / "knowledge.omni", directory / "data.jsonl"
-    data.write_text("".join(json.dumps(record) + "\n" for record in _records()))
+    data.write_text("".join(json.dumps(record) + "\n" for record in make_records()))
     graph = og.init(path, SCHEMA, actor="ada")
     graph.load(data)
     review = graph.create_branch("review/q3")
-    review.mutate('query add() { insert Company { slug: "northwind", city: "Oslo" } }')
+    review.mutate('query add() { insert Company { slug: "northwind", city: "Oslo", logo: "base64:PHN2Zy8+" } }')
     review.mutate('query move() { update Company set { city: "Rome" } where slug = "acme" }')
     graph.mutate('query add() { insert Person { slug: "hedy", name: "Hedy Lamarr", born: date("1914-11-09") } }')
     graph.merge("review/q3")
@@ -54,7 +54,7 @@ def make_graph(directory: Path) -> Path:
     return path
 
 
-def _records() -> list[dict[str, Any]]:
+def make_records() -> list[dict[str, Any]]:
     source = Random(1)
     records: list[dict[str, Any]] = []
     for number in range(PEOPLE):
@@ -69,6 +69,7 @@ def _records() -> list[dict[str, Any]]:
         title = f"On {source.choice(_SUBJECTS)} and {source.choice(_SUBJECTS)}"
         paper = {"slug": f"d{number}", "title": title, "year": 1950 + number}
         records.append({"type": "Paper", "data": paper})
+    records.append({"type": "Paper", "data": {"slug": "untitled", "title": " ", "year": 1970}})  # has nothing to embed
     for number in range(PEOPLE):
         for _ in range(2):
             since = source.randrange(1990, 2026)

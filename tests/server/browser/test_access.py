@@ -70,7 +70,7 @@ def proxy(target: str) -> Iterator[str]:
 def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerProcess) -> None:
     browser.expected = ("401 (Unauthorized)",)
     with proxy(reading_server.address) as browser.base:
-        browser.open()
+        browser.load()
         browser.log_in("wrong")
         browser.wait_text("The server does not accept this token")
         browser.log_in(READ)
@@ -78,7 +78,7 @@ def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerP
         assert browser.text(".actor") == "default"
         assert browser.driver.get_cookies() == []
         assert browser.run("return document.cookie") == ""
-        browser.open("#/g/default@main/query")
+        browser.load("#/g/default@main/query")
         browser.wait_text("Person", ".query-side")
         for page in ("schema", "history", "branches", "health"):
             browser.go(f"#/g/default@main/{page}")
@@ -91,7 +91,7 @@ def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerP
         browser.find("#token")
         stored = "return JSON.stringify([Object.values(sessionStorage), Object.values(localStorage)])"
         assert READ not in browser.run(stored)
-        browser.open("#/g/default@main/query")
+        browser.load("#/g/default@main/query")
         browser.find("#token")
         browser.driver.get("about:blank")  # no request runs when the proxy stops
 
@@ -101,7 +101,7 @@ def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
 ) -> None:
     browser.base = f"http://{reading_server.address}"
     browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
-    browser.open()
+    browser.load()
     browser.log_in(READ)
     browser.type("#query-text", 'query add() { insert Company { slug: "x", city: "Rome" } }')
     browser.wait_text("Your token does not allow changes.")
@@ -123,9 +123,9 @@ def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
 def test_a_reader_sees_branches_without_buttons_that_write(browser: Browser, reading_server: ServerProcess) -> None:
     browser.base = f"http://{reading_server.address}"
     browser.expected = ("401 (Unauthorized)",)
-    browser.open("#/g/default@main/branches")
+    browser.load("#/graphs")
     browser.run("sessionStorage.clear()")
-    browser.open("#/g/default@main/branches")
+    browser.load("#/g/default@main/branches")
     browser.log_in(READ)
     browser.find('[data-branch="draft"]')
     assert browser.all("#create-branch, .delete") == []
@@ -141,7 +141,7 @@ def test_a_policy_decides_about_each_branch(browser: Browser, graph: Path, tmp_p
     with serve(graph, tmp_path, "--policy", str(tmp_path / "team.yaml"), environment=environment) as running:
         browser.base = f"http://{running.address}"
         browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
-        browser.open("#/g/default@main/branches")
+        browser.load("#/g/default@main/branches")
         browser.log_in("token-bo")
         browser.wait_text("protected", '[data-branch="main"]')
         assert "protected" not in browser.text('[data-branch="draft"]')

@@ -14,12 +14,6 @@ from tests.server.browser.graph import SCHEMA
 pytestmark = pytest.mark.browser
 
 
-def change(browser: Browser, branch: str, query: str) -> None:
-    script = """const [query, branch] = arguments;
-        return import('./ui/app/api.js').then(api => api.mutate('default', {query, branch}))"""
-    browser.run(script, query, branch)
-
-
 def create(browser: Browser, name: str, source: str = "main") -> None:
     browser.open("#/g/default@main/branches")
     browser.type("#branch-from", source)
@@ -75,9 +69,9 @@ def test_main_is_compared_with_another_branch(browser: Browser) -> None:
 def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Browser) -> None:
     create(browser, "release")
     create(browser, "fix", "release")
-    change(browser, "fix", 'query a() { update Person set { score: 41 } where slug = "p20" }')
-    change(browser, "fix", 'query b() { insert Person { slug: "anita", name: "Anita Borg" } }')
-    change(browser, "release", 'query c() { update Person set { score: 42 } where slug = "p20" }')
+    browser.call("mutate", {"branch": "fix", "query": 'query a() { update Person set { score: 41 } where slug = "p20" }'})
+    browser.call("mutate", {"branch": "fix", "query": 'query b() { insert Person { slug: "anita", name: "Anita Borg" } }'})
+    browser.call("mutate", {"branch": "release", "query": 'query c() { update Person set { score: 42 } where slug = "p20" }'})
     browser.open("#/g/default@main/branches/merge?source=fix&target=release")
     browser.wait_text("Decide 1 conflict to merge fix into release.")
     browser.wait_text("changed on both branches", ".conflict .tag")

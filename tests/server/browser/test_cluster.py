@@ -47,7 +47,7 @@ def _expected_statuses(browser: Browser) -> None:
 
 
 def log_in(browser: Browser, actor: str, place: str = "") -> None:
-    browser.open(place)
+    browser.load(place)
     browser.log_in(TOKENS[actor])
 
 
@@ -75,10 +75,12 @@ def test_a_quarantined_graph_has_its_card(browser: Browser) -> None:
 
 def test_stored_queries_are_listed_and_run(browser: Browser) -> None:
     log_in(browser, "bo", "#/g/books@main/query")
-    script = "return import('./ui/app/api.js').then(api => api.createBranch('books', {name: 'review', from: 'main'}))"
     browser.wait_text("books_of", ".query-side")
-    browser.run(script)
-    browser.open("#/g/books@review/query")
+    browser.go("#/g/books@main/branches")
+    browser.type("#branch-name", "review")
+    browser.click("#create-branch")
+    browser.wait_text("Created branch review")
+    browser.go("#/g/books@review/query")
     browser.click("[data-stored]", "add_author")
     browser.wait_text("Add an author.", ".stored")
     browser.find("#query-parameters")
@@ -93,8 +95,7 @@ def test_stored_queries_are_listed_and_run(browser: Browser) -> None:
     browser.click("[data-stored]", "books_of")
     browser.wait_text("The books of an author, oldest first.", ".stored")
     assert "Changed" not in browser.text("#result")
-    address = browser.run("return location.hash")
-    browser.open(address)
+    browser.load(browser.run("return location.hash"))
     browser.find("#query-parameters")
     browser.type("#query-parameters", '{"author": "le guin"}')
     browser.click("#run")

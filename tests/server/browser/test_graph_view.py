@@ -62,8 +62,7 @@ def test_a_click_shows_the_properties_and_expand_loads_neighbours(browser: Brows
 def test_neighbours_are_loaded_25_at_a_time(browser: Browser) -> None:
     show(browser, "query q() { match { $c: Company } return { $c } order { $c.slug } }", "Graph")
     query = "query q() { match { $p worksAt $c } return { $c.slug as slug, count($p) as n } order { n desc } limit 1 }"
-    script = "return import('./ui/app/api.js').then(api => api.runQuery('default', {query: arguments[0]}))"
-    (company,) = browser.run(script, query)["rows"]
+    (company,) = browser.call("runQuery", {"query": query})["rows"]
     browser.click(f'[data-node="node:Company {company["slug"]}"]')
     browser.click(".expand", "WorksAt ← Person")
     total = min(int(company["n"]), 25) + 4
@@ -73,10 +72,8 @@ def test_neighbours_are_loaded_25_at_a_time(browser: Browser) -> None:
 def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.open("#/g/default@main/branches")
     insert = " ".join(f'insert Company {{ slug: "c{number}", city: "Rome" }}' for number in range(510))
-    script = """return import('./ui/app/api.js').then(async api => {
-        await api.createBranch('default', {name: 'many', from: 'main'});
-        await api.mutate('default', {query: arguments[0], branch: 'many'}) })"""
-    browser.run(script, f"query add() {{ {insert} }}")
+    browser.call("createBranch", {"name": "many", "from": "main"})
+    browser.call("mutate", {"branch": "many", "query": f"query add() {{ {insert} }}"})
     browser.open("#/g/default@many/query")
     browser.type("#query-text", "query q() { match { $c: Company } return { $c } }")
     browser.click("#run")
@@ -84,8 +81,7 @@ def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.wait_text("500 nodes are drawn, and the others are left out.")
     assert drawn(browser, "return drawing.nodes().length") == 500
     assert len(browser.all(".graph-table tbody tr")) == 500
-    head = "return import('./ui/app/api.js').then(api => api.listLog('default', {})).then(log => log.heads.many)"
-    browser.go(f"#/g/default@many/history/{browser.run(head)}")
+    browser.go(f"#/g/default@many/history/{browser.call('listLog', {})['heads']['many']}")
     browser.wait_for(lambda: len(browser.all(".change")) == 50, "the first page of changes")
     browser.click("#more-changes")
     browser.wait_for(lambda: len(browser.all(".change")) == 100, "the second page of changes")

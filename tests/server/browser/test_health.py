@@ -1,7 +1,9 @@
-"""The page Health in a real browser: an external writer changes a table."""
+"""The page Health in a real browser, and the errors of a graph that was copied, damaged and changed by an external writer."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -9,36 +11,74 @@ import pytest
 
 import omnigraph as og
 from tests.server.browser.browser import Browser
-from tests.server.browser.graph import make_graph
-from tests.server.process import serve
+from tests.server.process import ServerProcess, serve
 
 pytestmark = pytest.mark.browser
 
 
-def test_drift_of_an_external_writer_and_the_command_that_fixes_it(browser: Browser, tmp_path: Path) -> None:
-    path = make_graph(tmp_path)
-    tables = og.open(path).snapshot().tables.values()
-    company = next(table for table in tables if table.alias == "node:Company")
-    lance.dataset(path / company.path).delete("slug = 'acme'")
-    with serve(path, tmp_path) as running:
-        browser.base = f"http://{running.address}"
-        browser.open("#/g/default@main/health")
-        browser.wait_text("omnigraph repair GRAPH", ".finding")
-        assert "1 problem" in browser.text(".page-head")
-        assert "drift" in browser.text('[data-table="node:Company main"]')
-        assert "drift" not in browser.text('[data-table="node:Person main"]')
-        first = browser.text(".finding")
-        assert first.startswith("Drift")
-        assert "node:Company" in first
-        labels = "return [...document.querySelectorAll('main button')].map(e => e.getAttribute('aria-label'))"
-        assert set(browser.run(labels)) == {"Copy command"}
+@pytest.fixture(scope="module")
+def broken_server(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of a copy, in which a row of Company was deleted by an external writer and the files of Cites are damaged."""
+    directory = tmp_path_factory.mktemp("broken")
+    path = directory / "copy.omni"
+    shutil.copytree(graph, path)
+    tables = {table.alias: path / table.path for table in og.open(path).snapshot().tables.values()}
+    lance.dataset(tables["node:Company"]).delete("slug = 'acme'")
+    for file in (tables["edge:Cites"] / "data").glob("*.lance"):
+        file.write_bytes(b"damaged")
+    with serve(path, directory) as running:
+        yield running
+
+
+def test_drift_of_an_external_writer_and_the_command_that_fixes_it(
+    browser: Browser, broken_server: ServerProcess
+) -> None:
+    browser.base = f"http://{broken_server.address}"
+    browser.open("#/g/default@main/health")
+    browser.wait_text("omnigraph repair GRAPH", ".finding")
+    assert "problems" in browser.text(".page-head")
+    assert "drift" in browser.text('[data-table="node:Company main"]')
+    assert "drift" not in browser.text('[data-table="node:Person main"]')
+    findings = {panel.text.split("\n")[0]: panel.text for panel in browser.all(".finding")}
+    assert {"Drift", "Files", "Format"} <= set(findings)
+    assert "node:Company" in findings["Drift"]
+    assert "omnigraph doctor GRAPH --fix-location" in findings["Format"]
+    labels = "return [...document.querySelectorAll('main button')].map(e => e.getAttribute('aria-label'))"
+    assert set(browser.run(labels)) == {"Copy command"}
+
+
+def test_an_error_of_the_server_has_the_id_of_its_request(browser: Browser, broken_server: ServerProcess) -> None:
+    browser.base = f"http://{broken_server.address}"
+    browser.expected = ("500 (Internal Server Error)",)
+    browser.open("#/g/default@main/query")
+    browser.type("#query-text", "query q() { match { $a cites $b } return { $a.slug, $b.slug } }")
+    browser.click("#run")
+    request_id = browser.find("#result .notice.error .request-id").text
+    assert request_id
+    browser.wait_for(lambda: f"id={request_id}" in broken_server.log.read_text(), "the request is in the log")
+
+
+def test_a_branch_of_a_copied_graph_is_an_error_with_a_hint(browser: Browser, broken_server: ServerProcess) -> None:
+    answer = broken_server.send("GET", "snapshot?branch=draft")
+    assert (answer.status, answer.document["error_code"], answer.document["code"]) == (409, "graph_moved", "conflict")
+    assert "omnigraph doctor" in answer.document["hint"]
+    assert "/broken" not in str(answer.document)
+    assert "recorded" not in answer.document
+    browser.base = f"http://{broken_server.address}"
+    browser.expected = ("409 (Conflict)",)
+    browser.open("#/g/default@draft/query")
+    browser.wait_text("graph_moved", ".notice.error")
+    assert "Branch 'draft' cannot be used" in browser.text(".notice.error")
+    assert "omnigraph doctor GRAPH --fix-location" in browser.text(".notice.error")
+    browser.go("#/g/default@main/branches")
+    browser.wait_text("not readable", '[data-branch="draft"]')
 
 
 def test_checks_tables_and_commands_of_a_healthy_graph(browser: Browser) -> None:
     browser.open("#/g/default@main/health")
     browser.wait_text("healthy", ".page-head")
     for name in ("format", "recovery", "locks", "drift", "indexes"):
-        browser.find(f'[data-check="{name}"]')
+        assert browser.text(f'[data-check="{name}"]').startswith(name.capitalize())
     assert "omnigraph optimize GRAPH" in browser.text()
     cells = "return [...document.querySelector(arguments[0]).cells].map(cell => cell.innerText.trim())"
     person = browser.run(cells, '[data-table="node:Person main"]')

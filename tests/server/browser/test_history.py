@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.process import run_in_process
 from tests.server.browser.browser import Browser
+from tests.server.browser.graph import make_records
 
 pytestmark = pytest.mark.browser
 COLUMNS = """return [...document.querySelectorAll('.commit')].map(e =>
@@ -22,8 +23,7 @@ def read(browser: Browser, path: str) -> Any:
 
 def test_commits_of_all_branches_have_the_lanes_of_the_log(browser: Browser, graph: Path) -> None:
     browser.open("#/g/default@main/history")
-    arguments = [sys.executable, "-m", "omnigraph.cli.main", "log", "--draw", str(graph)]
-    drawn = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    drawn = run_in_process("log", "--draw", str(graph)).stdout
     lanes = [line.index("*") // 2 for line in drawn.splitlines() if "*" in line.split("01")[0]]
     assert browser.run(COLUMNS) == lanes
     assert max(lanes) > 0
@@ -31,6 +31,8 @@ def test_commits_of_all_branches_have_the_lanes_of_the_log(browser: Browser, gra
     assert {"main", "draft", "review/q3"} <= set(tags)
     assert browser.all(".commit-dot.merge") != []
     assert "ada" in browser.text(".commits")
+    assert f"load\n{len(make_records())} inserted" in browser.text(".commits")
+    assert "merge\n1 inserted, 1 updated" in browser.text(".commits")
 
 
 def test_a_commit_shows_before_and_after_and_how_to_undo_it(browser: Browser) -> None:
@@ -62,6 +64,29 @@ def test_a_merge_has_two_parents_and_an_unknown_commit_is_an_error(browser: Brow
     assert browser.run(parents) == [merge["parent_commit_id"], merge["merged_parent_commit_id"]]
     browser.go("#/g/default@main/history/01M7Q000000000000000000000")
     browser.wait_text("01M7Q000000000000000000000", ".details .notice.error")
+
+
+def test_a_blob_is_its_size_and_a_download(browser: Browser, tmp_path: Path) -> None:
+    browser.allow_downloads(tmp_path)
+    browser.open("#/graphs")
+    browser.call("createBranch", {"name": "logos", "from": "review/q3"})
+    content = bytes(range(256)) * 8
+    for logo in (b"old", content):
+        text = f"base64:{b64encode(logo).decode()}"
+        query = f'query a() {{ update Company set {{ logo: "{text}", tags: ["base64:AAAA"] }} where slug = "acme" }}'
+        answer = browser.call("mutate", {"branch": "logos", "query": query})
+    browser.go(f"#/g/default@logos/history/{answer['commit']['graph_commit_id']}")
+    browser.wait_text("2.0 kB", ".change .new")
+    assert browser.text(".change .old").startswith("3 bytes")
+    assert "base64" not in browser.text(".details")
+    browser.click(".change .old button", "Download")
+    assert browser.wait_download(tmp_path, "acme-logo") == b"old"
+    browser.go("#/g/default@main/branches/compare?from=review%2Fq3&to=logos")
+    browser.wait_text("2.0 kB", ".change .new")
+    assert "base64:AAAA" in browser.text(".change")  # an item of a list is text
+    browser.click(".change .new button", "Download")
+    browser.wait_for(lambda: len(list(tmp_path.glob("acme-logo*"))) == 2, "the second file")
+    assert content in [path.read_bytes() for path in tmp_path.iterdir()]
 
 
 def read_commits(browser: Browser) -> list[dict[str, Any]]:

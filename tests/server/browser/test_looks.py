@@ -84,12 +84,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def test_page_in_both_modes_and_widths(browser: Browser, page: str, update_golden: bool) -> None:
     place, prepare = PAGES[page]
     KEPT.mkdir(parents=True, exist_ok=True)
-    for width, is_dark in ((WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)):
+    browser.open(place)
+    prepare(browser)
+    browser.wait_ready()
+    for width, is_dark in ((WIDE, False), (WIDE, True), (NARROW, True), (NARROW, False)):
         browser.resize(width)
         browser.set_dark(is_dark=is_dark)
-        browser.open(place)
-        prepare(browser)
-        browser.wait_ready()
+        browser.wait_frame()
         browser.run("document.activeElement.blur(); scrollTo(0, 0)")
         assert not browser.scrolls_sideways(), f"{page} at {width} pixels"
         browser.save(KEPT / f"{page}-{width}-{'dark' if is_dark else 'light'}.png")
@@ -101,16 +102,13 @@ def test_long_names_do_not_widen_the_page(browser: Browser) -> None:
     name = "feature/a-very-long-branch-name-that-does-not-fit-into-a-narrow-window"
     browser.open("#/graphs")
     query = f'query rate() {{ update Person set {{ note: "{"W" * 400}" }} where slug = "p7" }}'
-    script = """const [name, query] = arguments;
-        return import('./ui/app/api.js').then(async api => {
-          await api.createBranch('default', {name, from: 'draft'});
-          await api.mutate('default', {query, branch: name}) })"""
-    browser.run(script, name, query)
+    browser.call("createBranch", {"name": name, "from": "draft"})
+    browser.call("mutate", {"branch": name, "query": query})
     browser.resize(NARROW)
     for page in ("query", "schema", "history", "branches", "branches/compare", "branches/merge", "health"):
-        browser.open(f"#/g/default@{name.replace('/', '%2F')}/{page}")
+        browser.go(f"#/g/default@{name.replace('/', '%2F')}/{page}")
         assert not browser.scrolls_sideways(), page
-    browser.open("#/g/default@main/history")
+    browser.go("#/g/default@main/history")
     browser.click(".commit-main", name)
     browser.wait_text("omnigraph commit revert")
     assert not browser.scrolls_sideways()

@@ -42,13 +42,13 @@ def test_a_click_shows_the_text_the_rows_and_the_indexes_of_a_type(browser: Brow
     browser.wait_text("node Paper {", ".type-details .code")
     browser.wait_text("19 pending", ".type-details")
     browser.wait_text("inverted", ".type-details")
-    browser.wait_text("19 nodes", ".type-details")
-    assert len(browser.all(".type-details .boxed tbody tr")) == 19
+    browser.wait_text("20 nodes", ".type-details")
+    assert len(browser.all(".type-details .boxed tbody tr")) == 20
     address = browser.run("return location.hash")
     browser.click('[data-type="edge:Knows"]')
     browser.wait_text("25 of 80 edges", ".type-details")
     browser.wait_for(lambda: len(browser.all(".type-details .boxed tbody tr")) == 25, "25 rows")
-    browser.open(address)
+    browser.go(address)
     browser.wait_text("node Paper {", ".type-details .code")
     browser.click(".type-details .button", "Query")
     browser.wait_text("$x: Paper", ".editor pre")

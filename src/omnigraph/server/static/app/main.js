@@ -41,10 +41,11 @@ function App() {
   if (problem) return html`<main class="alone"><${ErrorBox} error=${problem} /></main>`;
   if (!caller) return html`<main class="alone"><${Loading} /></main>`;
   if (caller.isOut) return html`<${LoginPage} error=${caller.error} onEnter=${setCaller} />`;
-  return html`<${Frame} caller=${caller} onLogOut=${logOut} />`;
+  const refresh = () => whoami().then(setCaller, () => {});
+  return html`<${Frame} caller=${caller} onLogOut=${logOut} onBranches=${refresh} />`;
 }
 
-function Frame({ caller, onLogOut }) {
+function Frame({ caller, onLogOut, onBranches }) {
   const address = useAddress();
   const graphs = useRequest((signal) => readGraphs(caller, signal), []);
   if (graphs.error) return html`<${Shell} caller=${caller} onLogOut=${onLogOut} address=${address} graphs=${{ graphs: [] }}><${ErrorBox} error=${graphs.error} /><//>`;
@@ -54,7 +55,7 @@ function Frame({ caller, onLogOut }) {
       location.replace(makeAddress({ graph: ids[0], ref: "main", page: "query" }));
       return html`<main class="alone"><${Loading} /></main>`;
     }
-    const frame = { caller, onLogOut, address, graphs: list };
+    const frame = { caller, onLogOut, onBranches, address, graphs: list };
     return address.graph ? html`<${GraphFrame} key=${address.graph} ...${frame} />` : html`<${Shell} ...${frame}><${GraphsPage} graphs=${list} caller=${caller} /><//>`;
   }}<//>`;
 }
@@ -81,8 +82,12 @@ function GraphFrame(frame) {
     if (ref !== frame.address.ref) location.replace(makeAddress(address));
   }, [ref, frame.address]);
   const state = useMemo(() => stateOf(ref, names), [ref, names]);
+  const reload = () => {
+    branches.reload();
+    frame.onBranches(); // a policy may allow more on a new branch
+  };
   const place = {
-    graph, ref, state, caller, branches: branches.value, reload: branches.reload,
+    graph, ref, state, caller, branches: branches.value, reload,
     may: (action) => (actions[action] || "none") !== "none",
     link: (page, rest, options) => makeAddress({ graph, ref, page, rest, options }),
   };

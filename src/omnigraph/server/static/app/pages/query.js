@@ -36,7 +36,7 @@ export function QueryPage({ address }) {
     drafts.set(graph, text);
   }, [text]);
   useEffect(() => {
-    if (text === "" && types?.nodes.length) setText(exampleQuery(types.nodes[0]));
+    if (types?.nodes.length) setText((current) => current || exampleQuery(types.nodes[0]));
   }, [types]);
   useEffect(() => setParameters((old) => fillParameters(old, query?.parameters || [])), [JSON.stringify(query?.parameters)]);
 

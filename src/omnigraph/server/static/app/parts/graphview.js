@@ -10,6 +10,7 @@ import { count, Empty, ErrorBox, Loading, Notice, number } from "./widgets.js";
 
 const LABELLED_EDGES_MAX = 40;
 const MANY_NODES = 150;
+const ZOOM_MAX = 1.4;
 const GOLDEN_ANGLE = 2.39996;
 
 export function GraphView({ rows, columns, types }) {
@@ -101,6 +102,7 @@ function Canvas({ drawn, selected, onSelect }) {
       drawing.current = cytoscape({ container: container.current, style: styleSheet(), minZoom: 0.1, maxZoom: 3, userZoomingEnabled: false });
       drawing.current.on("tap", (event) => select.current(event.target === drawing.current || !event.target.isNode() ? null : event.target.id()));
       show(drawing.current, latest.current.drawn, latest.current.selected);
+      drawing.current.on("resize", () => fit(drawing.current));
       dark.addEventListener("change", recolour);
     }).finally(end);
     return () => {
@@ -122,7 +124,7 @@ function Canvas({ drawn, selected, onSelect }) {
     <div class="graph-zoom">
       <button type="button" aria-label="Zoom in" title="Zoom in" onClick=${() => zoom(1.3)}>+</button>
       <button type="button" aria-label="Zoom out" title="Zoom out" onClick=${() => zoom(1 / 1.3)}>−</button>
-      <button type="button" title="Show everything" onClick=${() => drawing.current.fit(undefined, 24)}>Fit</button>
+      <button type="button" title="Show everything" onClick=${() => fit(drawing.current)}>Fit</button>
     </div>
   </div>`;
 }
@@ -145,15 +147,20 @@ function show(drawing, drawn, selected) {
   if (fresh.length || isNew) {
     const amount = drawing.nodes().length;
     drawing.layout({
-      name: "cose", animate: false, randomize: false, fit: true, padding: 32, componentSpacing: 60, nodeOverlap: 16,
+      name: "cose", animate: false, randomize: false, fit: false, componentSpacing: 60, nodeOverlap: 16,
       idealEdgeLength: () => 72, nodeRepulsion: () => 12_000, gravity: 1, numIter: amount > 200 ? 300 : 800,
     }).run();
-    if (drawing.zoom() > 1.4) {
-      drawing.zoom(1.4);
-      drawing.center();
-    }
+    fit(drawing);
   }
   mark(drawing, selected);
+}
+
+// Show everything, without enlarging a few nodes.
+function fit(drawing) {
+  drawing.fit(undefined, 32);
+  if (drawing.zoom() <= ZOOM_MAX) return;
+  drawing.zoom(ZOOM_MAX);
+  drawing.center();
 }
 
 function mark(drawing, selected) {
