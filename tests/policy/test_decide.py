@@ -121,6 +121,9 @@ def test_extent() -> None:
     assert gate.extent("act-bo", AccessAction.CHANGE, branches) == "some"
     assert gate.extent("act-bo", AccessAction.BRANCH_MERGE, branches) == "none"
     assert gate.extent("act-ada", AccessAction.BRANCH_MERGE, branches) == "all"
+    own = PolicyGate(compiled(TEAM.replace("target_branch_scope: any", "target_branch_scope: unprotected")))
+    assert own.extent("act-ada", AccessAction.BRANCH_CREATE, ["main"]) == "some"
+    assert own.extent("act-ada", AccessAction.BRANCH_MERGE, ["main"]) == "none"
 
 
 GRAPH_ACTIONS: Final = sorted(BRANCH_ACTIONS | TARGET_ACTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from omnigraph.base.authorization import AccessAction, AccessDeniedError, Authority
 from omnigraph.base.errors import Fact
@@ -59,8 +59,13 @@ class PolicyGate:
             requests = [Authority(action=action)]
         if action is AccessAction.READ:
             requests.append(Authority(action=action))
+        if action is AccessAction.BRANCH_CREATE:  # a branch that does not exist yet
+            requests.append(Authority(action=action, target=_NEW_BRANCH))
         answers = {decide(self.policy, actor, authority).is_allowed for authority in requests}
         return "some" if len(answers) > 1 else "all" if answers == {True} else "none"
+
+
+_NEW_BRANCH: Final = "new-branch"
 
 
 def _facts(authority: Authority, actor: str | None) -> dict[str, Fact]:

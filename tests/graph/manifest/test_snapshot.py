@@ -185,5 +185,5 @@ def _require_moved_error(call: object, origin: Location) -> None:
     with pytest.raises(FormatError) as caught:
         call()
     assert caught.value.code == "graph_moved"
-    assert origin.uri in caught.value.message
+    assert caught.value.facts["recorded"] == origin.uri
     assert "graph.fix_location()" in caught.value.hint

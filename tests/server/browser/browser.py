@@ -166,7 +166,9 @@ def start_browser(directory: Path) -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options=options, service=Service(driver_program))  # with a path, selenium downloads nothing
+    browser = Browser(driver=driver)
+    driver.set_script_timeout(browser.seconds_max)
     try:
-        yield Browser(driver=driver)
+        yield browser
     finally:
         driver.quit()

@@ -35,7 +35,7 @@ def test_drift_of_an_external_writer_and_the_command_that_fixes_it(
 ) -> None:
     browser.base = f"http://{broken_server.address}"
     browser.open("#/g/default@main/health")
-    browser.wait_text("omnigraph repair GRAPH", ".finding")
+    browser.wait_text("omnigraph repair GRAPH")
     assert "problems" in browser.text(".page-head")
     assert "drift" in browser.text('[data-table="node:Company main"]')
     assert "drift" not in browser.text('[data-table="node:Person main"]')

@@ -10,6 +10,8 @@ import { count, Empty, ErrorBox, Loading, Notice, number } from "./widgets.js";
 
 const LABELLED_EDGES_MAX = 40;
 const MANY_NODES = 150;
+const ISOLATED_MAX = 12;
+const DENSE_EDGES = 500;
 const ZOOM_MAX = 1.4;
 const GOLDEN_ANGLE = 2.39996;
 
@@ -144,15 +146,28 @@ function show(drawing, drawn, selected) {
   drawing.add(edges.map(({ key, type, source, target }) => ({ group: "edges", data: { id: key, source, target, label: type.name } })));
   drawing.edges().toggleClass("labelled", drawing.edges().length <= LABELLED_EDGES_MAX);
   drawing.elements().toggleClass("many", drawing.nodes().length > MANY_NODES);
+  drawing.edges().toggleClass("dense", drawing.edges().length > DENSE_EDGES);
   if (fresh.length || isNew) {
     const amount = drawing.nodes().length;
-    drawing.layout({
+    const isolated = drawing.nodes().filter((node) => node.degree(false) === 0);
+    const connected = isolated.length > ISOLATED_MAX ? drawing.elements().difference(isolated) : drawing.elements();
+    connected.layout({
       name: "cose", animate: false, randomize: false, fit: false, componentSpacing: 60, nodeOverlap: 16,
       idealEdgeLength: () => 72, nodeRepulsion: () => 12_000, gravity: 1, numIter: amount > 200 ? 300 : 800,
     }).run();
+    if (isolated.length > ISOLATED_MAX) placeInRows(isolated, connected);
     fit(drawing);
   }
   mark(drawing, selected);
+}
+
+// The layout would put nodes without edges into a long column. Put them into rows below the others.
+function placeInRows(isolated, connected) {
+  const step = isolated.length > MANY_NODES ? 120 : 80;
+  const columns = Math.ceil(Math.sqrt(isolated.length));
+  const box = connected.empty() ? { x1: 0, y2: 0, w: 0 } : connected.boundingBox();
+  const left = box.x1 + (box.w - (columns - 1) * step) / 2;
+  isolated.positions((node, index) => ({ x: left + (index % columns) * step, y: box.y2 + step * (1 + Math.floor(index / columns)) }));
 }
 
 // Show everything, without enlarging a few nodes.
@@ -185,6 +200,7 @@ function styleSheet() {
     { selector: "edge", style: { width: 1.4, "line-color": colour("muted"), "line-opacity": 0.6, "target-arrow-color": colour("muted"), "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier" } },
     { selector: "node.many", style: { width: 36, height: 36, "font-size": 24 } },
     { selector: "edge.many", style: { width: 3 } },
+    { selector: "edge.dense", style: { "curve-style": "straight" } },
     { selector: "edge.labelled, edge.near", style: { ...font, label: "data(label)", color: colour("muted"), "text-background-color": colour("bg"), "text-background-opacity": 0.9, "text-background-padding": 2, "min-zoomed-font-size": 9 } },
     { selector: "edge.near", style: { "line-color": colour("accent"), "target-arrow-color": colour("accent"), "line-opacity": 1, width: 2 } },
     { selector: "node.current", style: { "border-width": 3, "border-color": colour("accent"), "border-opacity": 1, width: 26, height: 26 } },
