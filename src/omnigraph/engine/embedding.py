@@ -48,7 +48,7 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
 
 def _require_text(text: str) -> None:
-    """Raise for blank text: it has no meaning to search for, and most providers reject it with an error of their own."""
+    """Raise for blank text: it means nothing, and most providers reject it with an error of their own."""
     if not text.strip():
         raise UsageError(
             f"`nearest` has no text to search for: expected text, got '{text}'",

@@ -44,7 +44,7 @@ class Browser:
     """Parts of console messages that the test causes, such as a status that the browser reports."""
 
     def load(self, place: str = "") -> None:
-        """Load the document of the server, and wait until the page is drawn. For tests of a token or of a new window."""
+        """Load the document of the server, as a new window or with another token, and wait until the page is drawn."""
         self.driver.get("about:blank")
         self.driver.get(f"{self.base}/{place}")
         self.wait_ready()

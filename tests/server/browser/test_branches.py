@@ -69,15 +69,13 @@ def test_main_is_compared_with_another_branch(browser: Browser) -> None:
 def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Browser) -> None:
     create(browser, "release")
     create(browser, "fix", "release")
-    browser.call(
-        "mutate", {"branch": "fix", "query": 'query a() { update Person set { score: 41 } where slug = "p20" }'}
+    changes = (
+        ("fix", 'update Person set { score: 41 } where slug = "p20"'),
+        ("fix", 'insert Person { slug: "anita", name: "Anita Borg" }'),
+        ("release", 'update Person set { score: 42 } where slug = "p20"'),
     )
-    browser.call(
-        "mutate", {"branch": "fix", "query": 'query b() { insert Person { slug: "anita", name: "Anita Borg" } }'}
-    )
-    browser.call(
-        "mutate", {"branch": "release", "query": 'query c() { update Person set { score: 42 } where slug = "p20" }'}
-    )
+    for branch, statement in changes:
+        browser.call("mutate", {"branch": branch, "query": f"query change() {{ {statement} }}"})
     browser.open("#/g/default@main/branches/merge?source=fix&target=release")
     browser.wait_text("Decide 1 conflict to merge fix into release.")
     browser.wait_text("changed on both branches", ".conflict .tag")

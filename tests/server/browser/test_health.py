@@ -1,4 +1,4 @@
-"""The page Health in a real browser, and the errors of a graph that was copied, damaged and changed by an external writer."""
+"""The page Health in a real browser, and the errors of a graph that was copied, damaged and changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def broken_server(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of a copy, in which a row of Company was deleted by an external writer and the files of Cites are damaged."""
+    """A server of a copy. An external writer deleted a row of Company, and the files of Cites are damaged."""
     directory = tmp_path_factory.mktemp("broken")
     path = directory / "copy.omni"
     shutil.copytree(graph, path)
