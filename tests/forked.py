@@ -115,7 +115,8 @@ def _serve_client(client: socket.socket) -> None:
     for stream in streams:
         os.close(stream)
     # The end of the connection is the end of the program: the command, for example a server, ends too.
-    if client in select([os.pidfd_open(child), client], [], [])[0]:
+    watched: list[int | socket.socket] = [os.pidfd_open(child), client]
+    if client in select(watched, [], [])[0]:
         os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
         os._exit(0)
