@@ -141,7 +141,7 @@ def test_a_change_runs_only_after_the_branch_is_confirmed(browser: Browser) -> N
     browser.open("#/g/default@draft/query")
     browser.type("#query-text", RATE)
     browser.click("#run", "Run change")
-    assert browser.all(".problems") == []  # a hard-coded value is no warning here
+    assert browser.all(".problems") == []  # no warnings that are about stored queries
     assert "draft" in browser.find("dialog #confirm").text
     browser.click("dialog button", "Cancel")
     browser.wait_for(lambda: not browser.all("dialog"), "the dialog is closed")

@@ -11,7 +11,7 @@ import { exampleQuery, TypeName, typesOf } from "../parts/types.js";
 import { Answer, Confirm, count, Empty, ErrorBox, Loading, Notice, number, Panel, relativeTime } from "../parts/widgets.js";
 import { pastQueries, rememberQuery, usePlace, useRequest } from "../state.js";
 
-const HARD_CODED = "L202"; // a warning about queries that are stored: here a change usually runs once
+const OF_FILES = ["L201", "L202"]; // warnings about queries that are stored: here a change usually runs once
 const CHECK_MILLISECONDS = 250;
 const drafts = new Map();
 
@@ -158,7 +158,7 @@ function useCheck(graph, ref, state, text) {
     setChecked(document);
     return document.errors.length ? undefined : document.queries.find(({ name }) => name === chosen) || document.queries[0];
   };
-  const problems = useMemo(() => [...checked.errors, ...checked.warnings.filter(({ code }) => code !== HARD_CODED).map((warning) => ({ ...warning, isWarning: true }))], [checked]);
+  const problems = useMemo(() => [...checked.errors, ...checked.warnings.filter(({ code }) => !OF_FILES.includes(code)).map((warning) => ({ ...warning, isWarning: true }))], [checked]);
   return { ...checked, problems: text.trim() ? problems : [], now };
 }
 
