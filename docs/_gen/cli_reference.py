@@ -96,7 +96,7 @@ def _rejected_scopes(commands: Sequence[_Command]) -> Iterator[tuple[str, ...]]:
         names_by_row: dict[tuple[str, ...], list[str]] = {}
         for command in commands:
             if flag not in command.arguments:
-                error = command.native.refuse_flag("COMMAND", flag)
+                error = command.native.unsupported_flag_error("COMMAND", flag)
                 row = (f"`{flag}`", f"`{error.code}`", str(exit_code(error)), f"{error.message}. {error.hint}")
                 names_by_row.setdefault(row, []).append(command.name)
         for row, names in names_by_row.items():

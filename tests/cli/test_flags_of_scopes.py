@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from omnigraph.cli.app import make_command
-from omnigraph.cli.command import GRAPH_FLAGS, Capability, DirectCommand
+from omnigraph.cli.command import GRAPH_FLAGS, Capability, OmnigraphCommand
 from omnigraph.cli.target import FLAGS_OF_STORAGE
 from tests.cli.process import run_in_process
 from tests.waiting import SECONDS_MAX
@@ -27,10 +27,10 @@ FLAGS = {
 ARGUMENTS = {"--branch": ["b"], "--limit": ["1"]}
 
 
-def _commands() -> Iterator[tuple[str, DirectCommand]]:
+def _commands() -> Iterator[tuple[str, OmnigraphCommand]]:
     tree: Any = make_command()
     for name, command in tree.commands.items():
-        if isinstance(command, DirectCommand):
+        if isinstance(command, OmnigraphCommand):
             yield name, command
         else:
             yield from ((f"{name} {second}", member) for second, member in command.commands.items())
@@ -39,7 +39,7 @@ def _commands() -> Iterator[tuple[str, DirectCommand]]:
 COMMANDS = dict(_commands())
 
 
-def _required(command: DirectCommand) -> list[str]:
+def _required(command: OmnigraphCommand) -> list[str]:
     """Return arguments that Typer requires, before any is checked."""
     words: list[str] = []
     for parameter in command.params:

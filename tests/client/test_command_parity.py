@@ -14,7 +14,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.app import make_command
-from omnigraph.cli.command import Capability, DirectCommand
+from omnigraph.cli.command import Capability, OmnigraphCommand
 from tests.cli.process import CommandResult, normalise, run_in_process
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, serve
 
@@ -206,10 +206,10 @@ def _comparable(both: Both, outcome: CommandResult) -> Any:
     return outcome.exit_code, hide(stdout), hide(outcome.stderr)
 
 
-def _commands() -> Iterator[tuple[str, DirectCommand]]:
+def _commands() -> Iterator[tuple[str, OmnigraphCommand]]:
     tree: Any = make_command()
     for name, command in tree.commands.items():
-        if isinstance(command, DirectCommand):
+        if isinstance(command, OmnigraphCommand):
             yield name, command
         else:
             yield from ((f"{name} {second}", member) for second, member in command.commands.items())

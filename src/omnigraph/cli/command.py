@@ -20,7 +20,7 @@ GRAPH_KEY: Final = "omnigraph.graph"
 
 
 class Capability(Enum):
-    """What a command works on. The refused flags, the help and the reference follow from it."""
+    """What a command works on. It decides which flags a command rejects, and is shown in the reference."""
 
     ANY = "a graph in storage, of a cluster or of a server"
     DIRECT = "a graph in storage or of a cluster"
@@ -34,7 +34,7 @@ GRAPH_FLAGS: Final = ("--store", "--server", "--cluster", "--graph", "--profile"
 
 _PASS_A_SERVER: Final = "Pass `--server NAME` or `--server URL`."
 _PASS_FILES: Final = "Pass `--config DIR`, or the files that `--help` lists."
-_REFUSED_FLAGS: Final = {
+_UNSUPPORTED_FLAGS: Final = {
     (Capability.DIRECT, "--server"): (
         "it works on storage directly, not through a server",
         PASS_STORAGE,
@@ -47,15 +47,6 @@ _REFUSED_FLAGS: Final = {
     (Capability.SERVED, "--graph"): ("it asks about the whole server", "Omit it.", "usage"),
 }
 """Why a command cannot use a flag that selects a graph, what to pass instead, and the code of the error."""
-
-
-def refuse_flag(command_path: str, capability: Capability, flag: str) -> UsageError | None:
-    """Return the error for a flag that selects a graph in a way that a command cannot use; None for other flags."""
-    if flag not in GRAPH_FLAGS:
-        return None
-    otherwise = ("it uses no graph", "Omit it.", "usage")
-    reason, hint, code = _REFUSED_FLAGS.get((capability, flag), otherwise)
-    return UsageError(f"`{command_path}` cannot use `{flag}`: {reason}", code=code, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ def command(*examples: str, capability: Capability) -> Callable[[Callable[..., N
     return lambda run: CommandSource(run, examples, capability)
 
 
-class DirectCommand(TyperCommand):
+class OmnigraphCommand(TyperCommand):
     """A command with the flags of `omnigraph.cli.flags.Flags`. `main` parses them; here they get a help text."""
 
     capability = Capability.LOCAL
@@ -88,9 +79,13 @@ class DirectCommand(TyperCommand):
             _flag("--debug", help="Print the traceback of an error."),
         ]
 
-    def refuse_flag(self, command_path: str, flag: str) -> UsageError | None:
-        """Return the error for a flag that the command does not have, if it selects a graph."""
-        return refuse_flag(command_path, self.capability, flag)
+    def unsupported_flag_error(self, command_path: str, flag: str) -> UsageError | None:
+        """Return the error for a flag that selects a graph and that the command does not have; None for other flags."""
+        if flag not in GRAPH_FLAGS:
+            return None
+        otherwise = ("it uses no graph", "Omit it.", "usage")
+        reason, hint, code = _UNSUPPORTED_FLAGS.get((self.capability, flag), otherwise)
+        return UsageError(f"`{command_path}` cannot use `{flag}`: {reason}", code=code, hint=hint)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Show an error here, because its hint names the graph of the arguments."""
@@ -101,13 +96,13 @@ class DirectCommand(TyperCommand):
             raise typer.Exit(exit_code(error)) from error
 
 
-def build_command(name: str, source: CommandSource) -> DirectCommand:
+def build_command(name: str, source: CommandSource) -> OmnigraphCommand:
     """Return the command that Typer runs."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in source.examples)
-    app.command(name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
+    app.command(name, cls=OmnigraphCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
     built = typer.main.get_command(app)
-    assert isinstance(built, DirectCommand)
+    assert isinstance(built, OmnigraphCommand)
     built.capability = source.capability
     return built
 

@@ -181,11 +181,11 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
     if context.parent is None:
         return _usage(f"{flag} is not a flag of `omnigraph`", "Pass flags after the command.")
     flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
-    refuse_flag = getattr(context.command, "refuse_flag", None)
-    refused = None if refuse_flag is None else refuse_flag(command, flag)
-    if refused is not None:
-        assert isinstance(refused, UsageError)
-        return refused
+    make_error = getattr(context.command, "unsupported_flag_error", None)
+    error = None if make_error is None else make_error(command, flag)
+    if error is not None:
+        assert isinstance(error, UsageError)
+        return error
     if flag in UNSUPPORTED_FLAGS and "--store" in flags:
         unsupported = UNSUPPORTED_FLAGS[flag]
         if flag == "--as" and command in _SYSTEM_COMMANDS:

@@ -10,9 +10,10 @@ at the old location are neither read nor changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Final
 
 from omnigraph.base import limits
@@ -87,9 +88,7 @@ def fix_location(
                 _rewrite(root, path, fix.recorded)
             newest = read_snapshot(root, storage_format=environment.storage_format)
             record_root(newest.manifest.dataset, root.uri)
-    return LocationFix(
-        recorded=fix.recorded, uri=fix.uri, lance_branches=fix.lance_branches, files=fix.files, applied=True
-    )
+    return replace(fix, applied=True)
 
 
 def _plan(root: Location) -> tuple[LocationFix, list[str]]:
@@ -98,8 +97,7 @@ def _plan(root: Location) -> tuple[LocationFix, list[str]]:
         return LocationFix(recorded=main.root_uri, uri=root.uri), []
     versions = [file.path for file in list_files(root) if _BRANCH_VERSION.fullmatch(file.path)]
     with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
-        is_old = list(threads.map(lambda path: _needs_rewrite(root, path, main.root_uri), versions))
-    paths = [path for path, is_rewritten in zip(versions, is_old, strict=True) if is_rewritten]
+        paths = list(compress(versions, threads.map(lambda path: _needs_rewrite(root, path, main.root_uri), versions)))
     branches = {match[1] for path in paths if (match := _BRANCH_VERSION.fullmatch(path))}
     fix = LocationFix(recorded=main.root_uri, uri=root.uri, lance_branches=len(branches), files=len(paths))
     return fix, paths
@@ -125,13 +123,7 @@ def _rewrite(root: Location, path: str, recorded: str) -> None:
 
 
 def _read(root: Location, path: str) -> bytes:
-    return b"".join(_chunks(root.child(path)))
-
-
-def _chunks(location: Location) -> Iterator[bytes]:
-    position = 0
-    while data := read_bytes(location, position, limits.LOAD_BLOCK_BYTES):
-        yield data
-        position += len(data)
-        if len(data) < limits.LOAD_BLOCK_BYTES:
-            return
+    data = b""
+    while len(block := read_bytes(root.child(path), len(data), limits.LOAD_BLOCK_BYTES)) == limits.LOAD_BLOCK_BYTES:
+        data += block
+    return data + block

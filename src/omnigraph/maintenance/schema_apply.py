@@ -113,7 +113,7 @@ def apply_schema(
         if run.plan.steps or not run.plan.can_apply:
             raise
         published = None
-    assert run.plan is not None, "it was staged"
+    assert run.plan is not None, "`stage` makes the plan"
     return SchemaResult(run.plan, None if published is None else published.publication.commit)
 
 
@@ -143,7 +143,7 @@ class _SchemaRun:
         tasks: list[CheckTask] = []
         for old in area.snapshot.schema.catalog.types:
             new = plan.catalog.type_with_id(old.id)
-            rules = _unproven(plan, old)
+            rules = _rules_to_check(plan, old)
             size = area.table(old.alias).row_count
             if new is not None and rules and size:
                 columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
@@ -161,10 +161,10 @@ class _SchemaRun:
         return self.run_tasks(fill_columns, tasks)
 
 
-def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
+def _rules_to_check(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
     """Return the rules of a type that its rows may break: new ones, and a `@unique` whose nulls get a value."""
     steps = [planned.step for planned in plan.steps]
-    unproven: list[Constraint] = [
+    rules: list[Constraint] = [
         step.constraint
         for step in steps
         if isinstance(step, AddConstraint) and step.type_id == entity.id and not step.implied
@@ -172,8 +172,8 @@ def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
     filled = {name for name, count in plan.null_counts.get(entity.id, {}).items() if count}
     after = plan.catalog.type_with_id(entity.id)
     uniques = [] if after is None else [UniqueRule(columns) for columns in after.rules.uniques]
-    unproven += [rule for rule in uniques if filled & {*rule.columns} and rule not in unproven]
-    return unproven
+    rules += [rule for rule in uniques if filled & {*rule.columns} and rule not in rules]
+    return rules
 
 
 def _check_tasks(
@@ -183,7 +183,7 @@ def _check_tasks(
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
     required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule) and rule.fill is None)
-    reduced = _with_only(new, rules)
+    reduced = _with_value_rules(new, rules)
     if required or reduced.rules != Rules():
         for part in group_fragments(rows, rows_per_task):
             yield RowsTask(
@@ -206,7 +206,7 @@ def _check_tasks(
                 )
 
 
-def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
+def _with_value_rules(entity: Entity, rules: Sequence[Constraint]) -> Entity:
     """Return the type with only the rules about values and the columns that they name."""
     ranges = tuple(rule for rule in rules if isinstance(rule, RangeRule))
     checks = tuple(rule for rule in rules if isinstance(rule, CheckRule))
@@ -323,21 +323,21 @@ def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationRepo
         in_bucket = task.contains(batch_keys)
         keys.append(batch_keys.filter(in_bucket))
         ids.append(columns["id"].filter(in_bucket))
-    whole = whole_array(pa.chunked_array(keys, pa.utf8()))
-    rows, earlier = repeated_rows(whole)
+    all_keys = whole_array(pa.chunked_array(keys, pa.utf8()))
+    rows, earlier = repeated_rows(all_keys)
     if not len(rows):
         return ViolationReport()
-    named = ", ".join(names)
-    whole_ids = whole_array(pa.chunked_array(ids, pa.utf8()))
+    columns_text = ", ".join(names)
+    all_ids = whole_array(pa.chunked_array(ids, pa.utf8()))
     group = RuleViolations(
         rule=Rule.UNIQUE,
-        property=named,
-        message=f"another row has the same {named}",
+        property=columns_text,
+        message=f"another row has the same {columns_text}",
         rows=rows,
-        values=whole.take(pa.array(rows)),
-        holders=whole_ids.take(pa.array(earlier)),
+        values=all_keys.take(pa.array(rows)),
+        holders=all_ids.take(pa.array(earlier)),
     )
-    return _report(task.table.alias, group, whole_ids)
+    return _report(task.table.alias, group, all_ids)
 
 
 def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationReport:

@@ -241,15 +241,15 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
         source, target = parts[0], parts[-1]
         assert isinstance(source, syntax.Variable)
         assert isinstance(target, syntax.Variable)
-        written = next(part for part in parts if isinstance(part, Name | Token))
-        edge, *more = _edge_names(written) if isinstance(written, Token) else [written]
+        edges = next(part for part in parts if isinstance(part, Name | Token))
+        edge, *more = _edge_names(edges) if isinstance(edges, Token) else [edges]
         binding = next((part.children[0] for part in parts if isinstance(part, Tree)), None)
         assert binding is None or isinstance(binding, syntax.Variable)
         return syntax.Traversal(
             source,
             edge,
             target,
-            undirected=isinstance(written, Token) and written.type == "UNDIRECTED",
+            undirected=isinstance(edges, Token) and edges.type == "UNDIRECTED",
             bounds=next((part for part in parts if isinstance(part, syntax.Bounds)), None),
             binding=binding,
             more=tuple(more),

@@ -40,7 +40,7 @@ def mcp(target: GraphArguments, *, access: AccessOption = TokenAccess.READ, acto
             raise RefusedError(
                 f"the tool {tool.name} changes the graph, and this agent may only read",
                 code="access_denied",
-                hint="Start it with `--access write`.",
+                hint="Start `omnigraph mcp` with `--access write`.",
             )
         if tool.action == INVOKE_QUERY and not may_write:
             arguments = msgspec.structs.replace(arguments, expect_mutation=False)

@@ -27,7 +27,7 @@ TITLES: Final = {
     "table_key": "table",
     "fragments": "fragments",
     "bytes": "size",
-    "indexes_folded": "indexes folded",
+    "indexes_folded": "indexes extended",
     "indexes_built": "indexes built",
     "result": "result",
 }

@@ -46,10 +46,10 @@ def exists_join(operator: op.ExistsJoin, needed: RequiredColumns, context: Execu
                 yield frame
             continue
         groups = group_rows([frame.columns[key] for key in operator.keys], frame.length)
-        inner, hidden = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
+        inner, number_column = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
         matched = np.zeros(groups.count, dtype=np.bool_)
-        for inner_frame in inner.run_operator(operator.inner, frozenset({hidden})):
-            matched[inner_frame.array(hidden).to_numpy(zero_copy_only=False)] = True
+        for inner_frame in inner.run_operator(operator.inner, frozenset({number_column})):
+            matched[inner_frame.array(number_column).to_numpy(zero_copy_only=False)] = True
         matching = frame.filter(matched[groups.numbers] != operator.negated)
         if matching.length:
             yield matching
@@ -58,10 +58,9 @@ def exists_join(operator: op.ExistsJoin, needed: RequiredColumns, context: Execu
 def left_join(operator: op.LeftJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return each row with each match of the inner plan, or once with nulls."""
     outer_columns = argument_columns(operator.inner)
-    outside = set(ex.names(operator.input.outputs))
-    new = tuple(field for field in operator.inner.outputs if field.name not in outside and field.name in needed)
-    inner_needed = frozenset(ex.names(new))
-    no_matches = Frame(0, {field.name: nulls(0, value_arrow_type(field.type)) for field in new})
+    inner_needed = (needed & {*ex.names(operator.inner.outputs)}) - {*ex.names(operator.input.outputs)}
+    new_fields = [field for field in operator.inner.outputs if field.name in inner_needed]
+    no_matches = Frame(0, {field.name: nulls(0, value_arrow_type(field.type)) for field in new_fields})
     uncorrelated: Frame | None = None
     uncorrelated_bytes = 0
     for frame in context.run_operator(operator.input, needed - inner_needed | outer_columns | {*operator.keys}):
@@ -69,11 +68,11 @@ def left_join(operator: op.LeftJoin, needed: RequiredColumns, context: Execution
             continue
         if operator.keys:
             groups = group_rows([frame.columns[key] for key in operator.keys], frame.length)
-            inner, hidden = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
-            matches, held_bytes = _collect(operator.inner, inner_needed | {hidden}, inner)
+            inner, number_column = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
+            matches, held_bytes = _collect(operator.inner, inner_needed | {number_column}, inner)
             match_numbers = np.zeros(0, dtype=np.int64)
             if matches is not None:
-                match_numbers = matches.array(hidden).to_numpy(zero_copy_only=False)
+                match_numbers = matches.array(number_column).to_numpy(zero_copy_only=False)
             numbers = groups.numbers
         else:
             if uncorrelated is None:
@@ -97,12 +96,12 @@ def cross_join(operator: op.CrossJoin, needed: RequiredColumns, context: Executi
     """Return each pair of rows that is equal in the columns of `on`. The right side is held in memory."""
     on_left = [left for left, _ in operator.on]
     on_right = [right for _, right in operator.on]
-    below = needed | {*on_left, *on_right}
-    of_right = below & frozenset(ex.names(operator.right.outputs))
-    right, held_bytes = _collect(operator.right, of_right, context.with_limit(False))
+    needed_below = needed | {*on_left, *on_right}
+    needed_right = needed_below & frozenset(ex.names(operator.right.outputs))
+    right, held_bytes = _collect(operator.right, needed_right, context.with_limit(False))
     if right is None or not right.length:
         return
-    for left in context.run_operator(operator.left, below - of_right):
+    for left in context.run_operator(operator.left, needed_below - needed_right):
         numbers, right_numbers = _number_keys(left, right, on_left, on_right)
         yield from join_on_numbers(left, numbers, right, right_numbers, context)
     context.budget.release(held_bytes)
@@ -131,10 +130,11 @@ def join_on_numbers(
 def _inner_context(
     frame: Frame, groups: Groups, columns: frozenset[str], context: ExecutionContext
 ) -> tuple[ExecutionContext, str]:
-    hidden = f"#{context.depth}"
+    """Return the context of an inner plan, with the distinct outer rows, and the name of their number column."""
+    number_column = f"#{context.depth}"
     outer = Frame(frame.length, frame.columns).select(columns).take(groups.first_rows)
-    numbered = outer.with_columns({hidden: pa.array(np.arange(groups.count))})
-    return context.for_inner_plan(numbered), hidden
+    numbered = outer.with_columns({number_column: pa.array(np.arange(groups.count))})
+    return context.for_inner_plan(numbered), number_column
 
 
 def _collect(operator: Relation, needed: RequiredColumns, context: ExecutionContext) -> tuple[Frame | None, int]:

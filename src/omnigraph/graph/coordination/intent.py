@@ -133,8 +133,7 @@ def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
         f"cannot read the intent {intent.path}: {intent.problem}",
         code="intent_unreadable",
         hint=hint(
-            "Nothing was written; reads still work. Use a newer omnigraph, or move the file away and run {}.",
-            action("repair"),
+            "Nothing was written. Upgrade omnigraph, or move the file out of the graph and run {}.", action("repair")
         ),
         facts={"path": intent.path},
     )

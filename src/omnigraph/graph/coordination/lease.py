@@ -1,10 +1,10 @@
-"""The lease of one graph branch: at most one writer at a time is between Check and Disarm.
+"""The lease of one graph branch: at most one writer at a time checks, commits and publishes its write.
 
 It needs only create-if-absent. `<epoch>.json` acquires an epoch, `<epoch>.renew-<n>.json` renews it and
-`<epoch>.release.json` ends it. A writer *holds* the lease while its epoch is the highest listed one. A holder is dead
-if no object of its epoch changed during the lease time on the clock of the observer, or if its process is known to
-have ended. The highest epoch is never deleted, so a number is never used again. A writer that lost the lease changes
-nothing more.
+`<epoch>.release.json` ends it. A writer *holds* the lease while its epoch is the highest listed one. Another writer
+may take the next epoch if the holder added no object during the lease time, on the clock of that writer, or if the
+process of the holder is known to have ended. The highest epoch is never deleted, so a number is never used again. A
+writer that lost the lease changes nothing more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from omnigraph.storage.objects import ObjectStore
 logger = logging.getLogger("omnigraph.lease")
 
 LOCK_VERSION: Final = 1
-_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<mark>renew-\d{6,}|release))?\.json")
+_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?:renew-\d{6,}|release))?\.json")
 
 
 class LockObject(msgspec.Struct, frozen=True):
@@ -80,17 +80,17 @@ class LeaseLostError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The lock directory at one time. `marks` are the names of the objects of the highest epoch."""
+    """The lock directory at one time: the highest epoch, the names of its objects, and those of earlier epochs."""
 
     epoch: int
-    marks: frozenset[str]
-    older: tuple[str, ...]
+    names: frozenset[str]
+    older_names: tuple[str, ...]
     version: str = ""
     """The version of `<epoch>.json`, if the store has versions of objects."""
 
     @property
     def released(self) -> bool:
-        return any(name.endswith(".release.json") for name in self.marks)
+        return any(name.endswith(".release.json") for name in self.names)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class Lease:
         if self.lost or not self._is_highest():
             self.lost = True
             raise LeaseLostError(
-                f"this writer lost its lease: expected epoch {self.epoch} of this writer, got one of another writer",
+                f"this writer lost its lease of epoch {self.epoch}: another writer holds it now",
                 code="lease_lost",
                 hint="The writer stopped. Read the graph again, then retry.",
                 facts={"epoch": self.epoch, "folder": self.directory},
@@ -184,7 +184,7 @@ def acquire_lease(store: ObjectStore, branch: BranchId | None, purpose: str, ter
     while True:
         listing = _list(store, directory)
         if waiter.is_free(listing):
-            lease = _try_epoch(store, directory, listing, purpose, terms)
+            lease = _take_epoch(store, directory, listing, purpose, terms)
             if lease is not None:
                 return lease
         waiter.pause(listing)
@@ -255,7 +255,7 @@ class _Waiter:
     directory: str
     terms: LeaseTerms
     started: float = -1.0
-    seen: frozenset[str] = frozenset()
+    seen_names: frozenset[str] = frozenset()
     seen_at: float = 0.0
     holder: LockObject | None = None
 
@@ -265,8 +265,8 @@ class _Waiter:
             self.started = now
         if listing.epoch == 0 or listing.released:
             return True
-        if listing.marks != self.seen:
-            self.seen, self.seen_at = listing.marks, now
+        if listing.names != self.seen_names:
+            self.seen_names, self.seen_at = listing.names, now
             self.holder = _read_lock(self.store, self.directory, listing.epoch)
         has_ended = self.holder is not None and has_certainly_ended(self.holder.process(), self.terms.process())
         return has_ended or now - self.seen_at > self.terms.lease_seconds
@@ -276,14 +276,14 @@ class _Waiter:
         if waited > self.terms.wait_seconds:
             holder = self.holder.describe() if self.holder else "other writers"
             raise lease_busy(holder, waited, listing.epoch)
-        patience = max(0.0, 1.0 - waited)
+        remaining = max(0.0, 1.0 - waited)
         ceiling = (
-            limits.LEASE_POLL_SECONDS_MIN + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience
+            limits.LEASE_POLL_SECONDS_MIN + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * remaining
         )
         self.terms.clock.sleep(ceiling * (0.25 + 0.75 * self.terms.jitter()))
 
 
-def _try_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
+def _take_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
     epoch, token = listing.epoch + 1, new_ulid()
     acquired_us = str(terms.clock.now_us())
     lock = LockObject(v=LOCK_VERSION, token=token, purpose=purpose, acquired_us=acquired_us, **asdict(terms.process()))
@@ -311,7 +311,7 @@ def _delete_older(store: ObjectStore, directory: str, listing: _Listing) -> None
     A failure is only a warning: the next holder deletes them.
     """
     try:
-        for name in listing.older:
+        for name in listing.older_names:
             path = f"{directory}/{name}"
             is_mark = "." in name.removesuffix(".json")
             if is_mark or _decode(store.read(path) or b"") is not None:
@@ -333,9 +333,9 @@ def _list(store: ObjectStore, directory: str) -> _Listing:
         versions[name] = entry.version
     if not epochs:
         return _Listing(0, frozenset(), ())
-    top = max(epochs)
-    older = tuple(name for epoch, names in sorted(epochs.items()) if epoch != top for name in names)
-    return _Listing(top, frozenset(epochs[top]), older, versions.get(f"{top:020d}.json", ""))
+    highest = max(epochs)
+    older = tuple(name for epoch, names in sorted(epochs.items()) if epoch != highest for name in names)
+    return _Listing(highest, frozenset(epochs[highest]), older, versions.get(f"{highest:020d}.json", ""))
 
 
 def _read_lock(store: ObjectStore, directory: str, epoch: int) -> LockObject | None:
@@ -362,7 +362,7 @@ def _unreadable(path: str, reason: str) -> FormatError:
     return FormatError(
         f"cannot read the lock '{path}': {reason}",
         code="lock_unreadable",
-        hint="Nothing was written. Upgrade Omnigraph. If that does not help, stop all writers and move the file out of "
+        hint="Nothing was written. Upgrade omnigraph. If that does not help, stop all writers and move the file out of "
         "the graph.",
         facts={"path": path, "reason": reason},
     )

@@ -39,7 +39,7 @@ NO_EXTRA: Final[Mapping[str, Json]] = MappingProxyType({})
 class WriteOperation(StrEnum):
     """What a write does. The value is the operation of a commit, and the `kind` of an intent and of a recovery.
 
-    A release that adds an operation writes a value that this one does not have: it is a member without a name here.
+    An operation that only newer releases have is read as a member whose name is its value.
     """
 
     INIT = "init"
@@ -192,14 +192,14 @@ class CommitRecord(DisplayedRow):
     """The id of the write that made it."""
     created_us: int
     """When it was made, in microseconds since 1970-01-01 UTC."""
-    manifest_hint: Pin
+    manifest_hint: Pin  # the first version of the manifest that can have the commit; a retry may publish a later one
     tables: tuple[TableMove, ...]
     """The tables that it changed."""
     counts: Mapping[str, int]
     """What was done: for a load, rows by alias; for a mutation, `nodes` and `edges`; other counts for others."""
     schema_hash: SchemaHash
     """The hash of the schema after the commit."""
-    pins: Mapping[TableId, Pin] | None = None
+    pins: Mapping[TableId, Pin] | None = None  # of a merge: the tables of the merged branch
     stream: StreamBatch | None = None
     """The batch of a Spark stream that it holds, else None."""
     extra: Mapping[str, Json] = field(default_factory=lambda: NO_EXTRA, compare=False)

@@ -115,8 +115,8 @@ def read_snapshot_at_time(
 def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> frozenset[CommitId]:
     """Return the commits whose snapshots still exist.
 
-    The version of a commit may be later than its hint, and versions after it show it until the next commit. So a commit
-    is readable if any version from its hint up to the hint of the next commit exists.
+    A commit is the head in its `manifest_hint` or a later version, up to that of the next commit. So it is readable if
+    any of these versions exists.
     """
     hints: dict[str | None, list[int]] = {}
     for record in newest.manifest.read_commits():

@@ -114,7 +114,7 @@ class Conflict:
             "message": self.message,
             "text": self.describe(),
             "properties": list(self.properties),
-            **_objects(self.states or EntityStates(None, None, None)),
+            **_states_json(self.states or EntityStates(None, None, None)),
             **(
                 {"plans": {"ours": list(self.plans[0]), "theirs": list(self.plans[1])}}
                 if self.kind is ConflictKind.SCHEMA_DIVERGED
@@ -203,6 +203,6 @@ def _values(state: str) -> dict[str, Any]:
     return {**ends, **line["data"]}
 
 
-def _objects(states: EntityStates) -> dict[str, Fact]:
+def _states_json(states: EntityStates) -> dict[str, Fact]:
     sides = {"base": states.base, "ours": states.ours, "theirs": states.theirs}
     return {name: None if state is None else json.loads(state) for name, state in sides.items()}

@@ -32,7 +32,7 @@ _FITTING_CHARACTERS: Final = 18
 def convert_integers(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Convert integers that fit, and for 64 bits their text."""
     if pa.types.is_integer(array.type):
-        return _convert_fitting(array, scalar)
+        return _convert_integer_column(array, scalar)
     if pa.types.is_decimal(array.type) and array.type.scale == 0:
         return _convert_integer_texts(pc.cast(array, pa.utf8()), scalar)
     if pa.types.is_string(array.type) and scalar in _TEXT_INTEGERS:
@@ -58,11 +58,7 @@ def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
         message = f"expected a finite number that fits {scalar.value}"
         invalid = invalid_values(Rule.NOT_FINITE, message, bool_mask(pc.invert(finite)))
         typed = set_null(typed, invalid[0].rows)
-    return ConvertedColumn(pc.add(typed, pa.scalar(0.0, target)), invalid)
-
-
-def _arrow_type(scalar: Scalar) -> Any:
-    return arrow_type(ScalarType(scalar))
+    return ConvertedColumn(pc.add(typed, pa.scalar(0.0, target)), invalid)  # -0.0 + 0.0 is 0.0
 
 
 def convert_booleans(array: Column) -> ConvertedColumn:
@@ -72,7 +68,7 @@ def convert_booleans(array: Column) -> ConvertedColumn:
     return reject_all(array, "true or false (Bool)", pa.bool_())
 
 
-def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
+def _convert_integer_column(array: Column, scalar: Scalar) -> ConvertedColumn:
     target = _arrow_type(scalar)
     low, high = INTEGER_BOUNDS[scalar]
     extremes = pc.min_max(array).as_py()
@@ -102,10 +98,14 @@ def _convert_integer_texts(texts: Column, scalar: Scalar) -> ConvertedColumn:
         # The length is compared first, because `int` raises for thousands of digits.
         assert isinstance(text, str)
         exceeds[row] = len(text) > _FITTING_CHARACTERS + 2 or not low <= int(text) <= high
-    sizes = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), exceeds)
-    if sizes:
-        integers = set_null(integers, sizes[0].rows)
-    return ConvertedColumn(pc.cast(integers, _arrow_type(scalar)), (*invalid, *sizes))
+    outside_bounds = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), exceeds)
+    if outside_bounds:
+        integers = set_null(integers, outside_bounds[0].rows)
+    return ConvertedColumn(pc.cast(integers, _arrow_type(scalar)), (*invalid, *outside_bounds))
+
+
+def _arrow_type(scalar: Scalar) -> Any:
+    return arrow_type(ScalarType(scalar))
 
 
 def _size_message(scalar: Scalar) -> str:

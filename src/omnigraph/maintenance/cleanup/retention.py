@@ -56,11 +56,11 @@ class Policy:
     age_us_min: int
 
     def is_beyond_age(self, time_us: int) -> bool:
-        """Whether a file is old enough to be deleted at all."""
+        """Return whether a file is old enough to be deleted at all."""
         return self.now_us - time_us > self.age_us_min
 
     def is_beyond_grace(self, time_us: int) -> bool:
-        """Whether no running write can have created the file."""
+        """Return whether no running write can have created the file."""
         return self.now_us - time_us > max(self.grace_us, self.age_us_min)
 
 
@@ -116,16 +116,16 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     """Decide what to retain of a dataset and what to delete."""
     retained_forks = _retained_forks(facts, needs, policy)
     parents = frozenset(facts.forks[name].parent for name in retained_forks)
-    floors = needs.pins | needs.heads | facts.tags | parents
+    needed_pins = needs.pins | needs.heads | facts.tags | parents
     retained: dict[str | None, frozenset[int]] = {}
     reasons: dict[Pin, KeepReason] = {}
     for branch, times in facts.version_times.items():
         if branch is not None and branch not in retained_forks:
             continue
-        by_policy = _by_policy(times, needs, policy, branch)
-        above = _above(times, needs, branch)
-        needed = frozenset(pin.version for pin in floors if pin.branch == branch) & times.keys()
-        retained[branch] = by_policy | needed | above | young_versions(times, policy)
+        by_policy = _kept_by_policy(times, needs, policy, branch)
+        unpublished = _unpublished(times, needs, branch)
+        needed = frozenset(pin.version for pin in needed_pins if pin.branch == branch) & times.keys()
+        retained[branch] = by_policy | needed | unpublished | young_versions(times, policy)
         for version in retained[branch] - by_policy:
             pin = Pin(branch, version)
             if pin in needs.heads or pin in parents:
@@ -135,8 +135,8 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
             elif pin in needs.pins:
                 reasons[pin] = needs.reasons.get(pin, KeepReason.SNAPSHOT)
             else:
-                reasons[pin] = KeepReason.UNPUBLISHED if version in above else KeepReason.YOUNG
-    missing = frozenset(pin for pin in floors if pin.version not in retained.get(pin.branch, frozenset()))
+                reasons[pin] = KeepReason.UNPUBLISHED if version in unpublished else KeepReason.YOUNG
+    missing = frozenset(pin for pin in needed_pins if pin.version not in retained.get(pin.branch, frozenset()))
     deletable = [name for name in facts.forks if name not in retained_forks]
     ordered = sorted(deletable, key=lambda name: (-_depth(facts.forks, name), name))
     return Decision(retained, tuple(ordered), missing, reasons)
@@ -176,14 +176,14 @@ def owner_of(fork: str) -> str | None:
     return None if match is None else match["manifest"] or match["table"]
 
 
-def _by_policy(times: VersionTimes, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
+def _kept_by_policy(times: VersionTimes, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
     published = needs.published
     counted = None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
     return policy_keeps(times, policy, floor, counted)
 
 
-def _above(times: VersionTimes, needs: Needs, branch: str | None) -> frozenset[int]:
+def _unpublished(times: VersionTimes, needs: Needs, branch: str | None) -> frozenset[int]:
     heads = [pin.version for pin in needs.heads if pin.branch == branch]
     return frozenset(version for version in times if heads and version > max(heads))
 
@@ -204,7 +204,7 @@ def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozen
 
 
 def _is_protected(fork: Fork, times: VersionTimes, needs: Needs, policy: Policy) -> bool:
-    """Whether an unpinned fork is retained: one of an external tool, a young one, or one that a writer may publish."""
+    """Return whether to retain a fork without pins: of an external tool, young, or one that a writer may publish."""
     owner = owner_of(fork.name)
     newest_us = max((fork.created_us, *times.values()))
     if owner is None or not policy.is_beyond_age(newest_us):

@@ -211,7 +211,7 @@ class _GraphInspection:
                     text, fix = "a write was interrupted and waits for recovery", optimize_branch()
                 case PendingState.UNREADABLE:
                     text = f"the intent cannot be read: {pending.problem}"
-                    fix = hint("Upgrade Omnigraph, or move the file away and run {}.", action("repair"))
+                    fix = hint("Upgrade omnigraph, or move the file out of the graph and run {}.", action("repair"))
             yield Finding(Check.RECOVERY, health, text, where=pending.path, branch=branch, fix=fix)
 
     def locks(self) -> Iterator[Finding]:

@@ -163,12 +163,10 @@ class OptimizeOptions:
 
     def validate(self) -> None:
         """Raise for a bound below 1."""
-        for name, value in (("rows_per_task", self.rows_per_task), ("tasks_max", self.tasks_max)):
+        for name, value in (("max_rows_per_task", self.rows_per_task), ("max_tasks", self.tasks_max)):
             if value is not None and value < 1:
                 raise UsageError(
-                    f"invalid {name}: expected at least 1, got {value}",
-                    code="bound_too_small",
-                    hint="Pass a whole number from 1.",
+                    f"invalid {name}: expected at least 1, got {value}", code="bound_too_small", hint="Pass 1 or more."
                 )
 
     def request(self, skipped: frozenset[str] = frozenset()) -> MaintenanceRequest:

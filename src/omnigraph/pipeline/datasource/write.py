@@ -22,7 +22,7 @@ from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
 from omnigraph.pipeline.datasource.options import WriteOptions, as_spark_error
-from omnigraph.pipeline.datasource.types import ENDS, column_names
+from omnigraph.pipeline.datasource.types import ENDPOINTS, column_names
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Block, arrow_block
 from omnigraph.pipeline.load.inputs.frames import frame_name
@@ -56,7 +56,7 @@ class WritePlan:
     catalog_json: str
     target: DatasetVersion | None
     patched: DatasetVersion | None = None
-    """The table, with rows, whose rows a patch completes."""
+    """The version whose rows the mode `patch` changes; None for other modes and if it has no rows."""
 
     @property
     def entity(self) -> Entity:
@@ -138,7 +138,7 @@ class PrewrittenParts:
 
     @property
     def text_bytes(self) -> int:
-        """The parts contain the keys, so they are in memory whatever their size is."""
+        """0, so that the load uses no buckets: the keys are already in memory, in the parts."""
         return 0
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
@@ -220,15 +220,15 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart
 
 
 def _require_columns(entity: Entity, names: Sequence[str]) -> None:
-    ends = tuple(ENDS.values()) if isinstance(entity, EdgeType) else ()
+    ends = tuple(ENDPOINTS.values()) if isinstance(entity, EdgeType) else ()
     allowed_names = (*column_names(entity), *ends)
     unknown = next((name for name in names if name not in allowed_names), None)
-    duplicate = next((name for name in ENDS if ends and name in names and ENDS[name] in names), None)
+    duplicate = next((name for name in ENDPOINTS if ends and name in names and ENDPOINTS[name] in names), None)
     if unknown is not None or duplicate is not None:
         message = (
             f"unknown column '{unknown}' of {entity.name}: expected {', '.join(column_names(entity))}"
             if duplicate is None
-            else f"duplicate endpoint of {entity.name}: got columns '{duplicate}' and '{ENDS[duplicate]}'"
+            else f"duplicate endpoint of {entity.name}: got columns '{duplicate}' and '{ENDPOINTS[duplicate]}'"
         )
         raise UsageError(
             message,
@@ -241,7 +241,7 @@ def _require_columns(entity: Entity, names: Sequence[str]) -> None:
 def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     for batch in batches:
         if batch.num_rows:
-            names = [ENDS.get(name, name) for name in batch.schema.names]
+            names = [ENDPOINTS.get(name, name) for name in batch.schema.names]
             yield arrow_block(entity, batch.rename_columns(names) if isinstance(entity, EdgeType) else batch)
 
 

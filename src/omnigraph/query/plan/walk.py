@@ -1,6 +1,6 @@
 """Walks plans: the inputs of a step, copies with other inputs or other expressions, and every step in order.
 
-Pure functions over frozen steps. `_INPUTS` and `_EXPRESSIONS` are the only lists of the children of each step.
+Pure functions over frozen steps. `_INPUTS` (default: `input`) and `_EXPRESSIONS` name the fields of each step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Describes the fragments of a version, from its metadata alone.
 
-In: a dataset. Out: rows, size and data files of each fragment. A fragment with the same files in two versions has the
-same values in both; between them, rows may have been deleted or moved to other fragments. If two `Fragment` values are
-equal, no row of the fragment changed. Nothing here writes.
+In: a dataset. Out: rows, size and data files of each fragment. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ from omnigraph.storage.lance.dataset import ADDRESS, Dataset
 class Fragment:
     """A fragment: live rows, data files (paths, and the ids of the fields read from them), deleted rows and bytes.
 
-    Two versions of a fragment with the same files and the same `deletion_file` have the same rows. `has_updates`: some
-    rows were moved here from another fragment with their identities. `native` is Lance's description, with the
-    deletions and the identities of the rows.
+    `has_updates`: some rows were moved here from another fragment with their identities. `native` is Lance's
+    description, with the deletions and the identities of the rows.
     """
 
     rows: int
@@ -36,7 +33,7 @@ class Fragment:
     deletion_file: str | None = None
 
     def has_same_rows(self, other: Fragment) -> bool:
-        """Return whether the same fragment of another version has the same files, overlays and deletions."""
+        """Return whether the fragment has the same rows in another version: the same files, overlays and deletions."""
         return (self.files, self.deletion_file, self.native.overlays) == (
             other.files,
             other.deletion_file,
@@ -49,9 +46,9 @@ def data_files(native: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((file.path, tuple(file.fields)) for file in native.files)
 
 
-def has_same_data(then: Any, now: Any) -> bool:
+def has_same_data(before: Any, after: Any) -> bool:
     """Return whether two of Lance's descriptions of a fragment differ at most in its deleted rows."""
-    return bool(replace(then, deletion_file=None) == replace(now, deletion_file=None))
+    return bool(replace(before, deletion_file=None) == replace(after, deletion_file=None))
 
 
 def describe_fragments(dataset: Dataset) -> Mapping[int, Fragment]:
@@ -72,10 +69,10 @@ def describe_fragments(dataset: Dataset) -> Mapping[int, Fragment]:
         return fragments
 
 
-def read_live_offsets(dataset: Dataset, number: int) -> npt.NDArray[np.uint32]:
+def read_live_offsets(dataset: Dataset, fragment_id: int) -> npt.NDArray[np.uint32]:
     """Return the offsets of the live rows of a fragment in this version, ascending. Reads no data file."""
     with translate_errors("read the deletions", dataset.uri):
-        parts = dataset.fragments([number])
+        parts = dataset.fragments([fragment_id])
         rows = dataset.native.scanner(columns=[], fragments=parts, with_row_address=True).to_table()
     offsets: npt.NDArray[np.uint32] = rows.column(ADDRESS).to_numpy().astype(np.uint32)
     return offsets
@@ -91,10 +88,10 @@ def group_fragments(rows: Mapping[int, int], rows_max: int) -> list[tuple[int, .
     """Group neighbouring fragments into at most `rows_max` rows; a larger fragment is a group of its own."""
     groups: list[list[int]] = []
     grouped_rows = 0
-    for number, count in rows.items():
+    for fragment_id, count in rows.items():
         if not groups or grouped_rows + count > rows_max:
             groups.append([])
             grouped_rows = 0
-        groups[-1].append(number)
+        groups[-1].append(fragment_id)
         grouped_rows += count
     return [tuple(group) for group in groups]
