@@ -257,6 +257,6 @@ def test_branch_with_children_is_merged_and_not_deleted(diverged: Path) -> None:
     assert (done.exit_code, document["branch_deleted"]) == (0, False)
     details = document["branch_delete_error_details"]
     assert document["branch_delete_error"] == details["error"]
-    assert "c was created from it" in details["error"]
+    assert "it is the parent of c" in details["error"]
     assert (details["kind"], details["error_code"], details["children"]) == ("refused", "branch_has_children", ["c"])
     assert details["hint"] == "Delete those branches first."

@@ -38,7 +38,7 @@ def read_schema_file(path: Path) -> str:
     """Return the text of a schema file."""
     text = decode_text(read_bytes(path, limits.SCHEMA_TEXT_BYTES_MAX, "schema", "schema"), path, _SCHEMA)
     if not text.strip("\ufeff \t\r\n"):
-        problem = file_problem(path, "S001", "the file is empty", "declare at least one node type")
+        problem = file_problem(path, "S001", "the file is empty", "Declare at least one node type.")
         raise SchemaTextError((problem,))
     return text
 
@@ -65,13 +65,13 @@ def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
     if len(data) > kind.bytes_max:
         message = f"the file is too large: expected at most {kind.bytes_max:,} bytes"
         limit = ResourceLimit(kind.resource, kind.bytes_max, "bytes")
-        raise kind.error((replace(file_problem(path, kind.too_large, message, "pass a smaller file"), limit=limit),))
+        raise kind.error((replace(file_problem(path, kind.too_large, message, "Pass a smaller file."), limit=limit),))
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
         position = before.count("\n") + 1, len(before) - before.rfind("\n")
-        problem = file_problem(path, kind.not_utf8, "the file is not UTF-8", "save it as UTF-8", position)
+        problem = file_problem(path, kind.not_utf8, "the file is not UTF-8", "Save it as UTF-8.", position)
         raise kind.error((problem,)) from error
 
 

@@ -204,7 +204,7 @@ def split_words(words: list[str], is_graph: Callable[[str], bool]) -> tuple[str 
         raise UsageError(
             f"expected the name of a query and a graph, got {described}: '{words[0]}' and '{words[1]}'",
             code="scope_twice" if len(graphs) > 1 else "usage",
-            hint="A graph contains `/`, ends in `.omni` or is a graph directory. Pass any other as `--store URI`.",
+            hint="Pass the graph as `--store URI`, unless it contains `/`, ends in `.omni` or is a graph directory.",
         )
     return next(iter(names), None), next(iter(graphs), None)
 

@@ -230,7 +230,7 @@ def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
     children = sorted(branch.name for branch in branches if branch.parent and branch.parent.branch_id == record.id)
     if children:
         raise RefusedError(
-            f"branch '{name}' cannot be deleted: {', '.join(children)} was created from it",
+            f"branch '{name}' cannot be deleted: it is the parent of {', '.join(children)}",
             code="branch_has_children",
             hint="Delete those branches first.",
             facts={"branch": name, "children": list(children)},

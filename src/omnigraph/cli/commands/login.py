@@ -28,14 +28,14 @@ def login(
 ) -> None:
     """Store the token of a server.
 
-    The server must be in the operator file, ~/.omnigraph/config.yaml. The token is sent to the server once, which says
-    whose it is, and is stored in ~/.omnigraph/credentials, which only you can read.
+    The server must be in the operator file, ~/.omnigraph/config.yaml. The command asks the server
+    whose token it is, and stores the token in ~/.omnigraph/credentials, which only you can read.
     """
     server = find_server(name, read_settings(output.context))
     secret = _read_token(output.context) if token is None else token.strip()
     if not secret.isascii() or not secret.isprintable() or not secret or " " in secret:
         raise UsageError(
-            "invalid token: expected letters, digits and signs without blanks",
+            "invalid token: expected printable ASCII characters without spaces",
             code="credentials_missing",
             hint="Pass the token as `--token TOKEN`, or as one line of standard input.",
         )

@@ -27,9 +27,7 @@ from omnigraph.storage.objects import ObjectStore
 
 INTENT_VERSION: Final = 2
 INTENT_VERSIONS_READ: Final = frozenset({1, INTENT_VERSION})
-"""The versions that recovery reads. Version 1 has neither `lead` nor `is_new`, and recovery needs both for version 2.
-"""
-
+"""The versions that recovery reads. An intent of version 1 has neither `lead` nor `is_new`."""
 
 OPERATIONS_OF_INTENTS: Final = frozenset(WriteOperation) - {WriteOperation.INIT, WriteOperation.RECOVERY}
 """The operations that write an intent."""
@@ -44,8 +42,9 @@ MULTI_COMMIT_OPERATIONS: Final[dict[WriteOperation, frozenset[Operation]]] = {
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table of an intent. If `uuid` is None, Lance commits by itself: the versions after `base` show what it did.
 
-    `alias` is the new name of the table if it is renamed. `lead` is the number of versions that the write makes before
-    the version of `uuid`. `is_new`: the branch has no row for the table yet, and `alias` is the name in its first row.
+    `preserving`: the rows stay the same. `alias` is the new name of the table if it is renamed. `lead` is the number of
+    versions that the write makes before the version of `uuid`. `is_new`: the branch has no row for the table yet, and
+    `alias` is the name in its first row.
     """
 
     id: TableId

@@ -208,14 +208,14 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
 
 
 def _ruled_columns(entity: Entity) -> list[str]:
-    alone = [
+    names = [
         property_.name
         for property_ in entity.properties
         if not property_.nullable or isinstance(property_.type, EnumType)
     ]
-    alone += [rule.property for rule in entity.rules.ranges]
-    alone += [rule.property for rule in entity.rules.checks]
-    return list(dict.fromkeys([*key_columns(entity), *alone]))
+    names += [rule.property for rule in entity.rules.ranges]
+    names += [rule.property for rule in entity.rules.checks]
+    return list(dict.fromkeys([*key_columns(entity), *names]))
 
 
 def _find_nodes_without_edges(
@@ -231,8 +231,8 @@ def _find_nodes_without_edges(
             continue
         compared = compare_pins(ours.root.child(table.path), pin, table.pin)
         before = compared.left.read_by_text("id", compared.ids(), ["id", "src"])
-        left: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
-        for row in before.filter(pc.invert(left)).to_pylist():
+        has_edges: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
+        for row in before.filter(pc.invert(has_edges)).to_pylist():
             removed_edges.setdefault(row["src"], set()).add(row["id"])
     node_ids = pa.array(sorted(removed_edges), pa.utf8())
     exists: Any = MergedLookup(ours).present_ids(edge.source, node_ids)

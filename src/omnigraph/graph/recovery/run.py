@@ -291,23 +291,15 @@ class _IntentRecovery:
         rows = [self._row_to_publish(table, is_forward=is_forward) for table in tables]
         records = tuple(record for record in rows if record is not None)
         results: dict[str, str] = {table.table.id: table.describe(action) for table in tables}
-        audit = RecoveryRecord(
-            operation_id=intent.op_id,
-            operation=WriteOperation(intent.kind),
-            actor=intent.actor,
-            action=action.value,
-            recovered_us=now,
-            tables=results,
-        )
+        audit = _audit_record(intent, action, now, results)
         if is_forward:
             draft = _draft_of(intent)
             change = ManifestChange(commit=draft, tables=records, recovery=audit, rows=tuple(intent.rows))
         elif records:
-            commit, operation = CommitId(new_ulid()), intent.op_id
             draft = CommitDraft(
-                id=commit,
+                id=CommitId(new_ulid()),
                 operation=WriteOperation.RECOVERY,
-                operation_id=operation,
+                operation_id=intent.op_id,
                 actor=RECOVERY_ACTOR,
                 created_us=now,
             )
@@ -388,18 +380,21 @@ def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
     """Record on main an intent whose branch was deleted: no reader can see what it moved."""
     action = decide_recovery(finished=False, branch_alive=False, tables=())
     now = recoverer.publisher.clock.now_us()
-    results: dict[str, str] = {table.id: "discarded" for table in intent.tables}
-    record = RecoveryRecord(
+    audit = _audit_record(intent, action, now, {table.id: "discarded" for table in intent.tables})
+    failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
+    publish(recoverer.target, ManifestChange(recovery=audit), (), recoverer.publisher)
+    return _delete_recovered(recoverer, intent, action)
+
+
+def _audit_record(intent: Intent, action: RecoveryAction, now: int, tables: dict[str, str]) -> RecoveryRecord:
+    return RecoveryRecord(
         operation_id=intent.op_id,
         operation=WriteOperation(intent.kind),
         actor=intent.actor,
         action=action.value,
         recovered_us=now,
-        tables=results,
+        tables=tables,
     )
-    failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
-    publish(recoverer.target, ManifestChange(recovery=record), (), recoverer.publisher)
-    return _delete_recovered(recoverer, intent, action)
 
 
 def _delete_recovered(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:

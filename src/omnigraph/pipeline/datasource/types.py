@@ -20,7 +20,7 @@ from omnigraph.schema.catalog import Entity
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.tables import system_columns
 
-ENDPOINTS: Final = {"src": "from", "dst": "to"}
+ENDPOINT_NAMES: Final = {"src": "from", "dst": "to"}
 """The endpoint columns of an edge, and their names in loaded data."""
 _SCALARS: Final[dict[Scalar, st.DataType]] = {
     Scalar.STRING: st.StringType(),
@@ -45,7 +45,7 @@ def column_names(entity: Entity) -> tuple[str, ...]:
 
 def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> st.StructType:
     """Return the Spark schema of a type: all columns, or the named ones in their order."""
-    system = {name: st.StructField(name, st.StringType(), nullable=False) for name in ("id", *ENDPOINTS)}
+    system = {name: st.StructField(name, st.StringType(), nullable=False) for name in ("id", *ENDPOINT_NAMES)}
     fields = []
     for name in column_names(entity) if columns is None else columns:
         if name not in column_names(entity):

@@ -22,7 +22,7 @@ from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
 from omnigraph.pipeline.datasource.options import WriteOptions, as_spark_error
-from omnigraph.pipeline.datasource.types import ENDPOINTS, column_names
+from omnigraph.pipeline.datasource.types import ENDPOINT_NAMES, column_names
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Block, arrow_block
 from omnigraph.pipeline.load.inputs.frames import frame_name
@@ -220,15 +220,17 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart
 
 
 def _require_columns(entity: Entity, names: Sequence[str]) -> None:
-    ends = tuple(ENDPOINTS.values()) if isinstance(entity, EdgeType) else ()
+    ends = tuple(ENDPOINT_NAMES.values()) if isinstance(entity, EdgeType) else ()
     allowed_names = (*column_names(entity), *ends)
     unknown = next((name for name in names if name not in allowed_names), None)
-    duplicate = next((name for name in ENDPOINTS if ends and name in names and ENDPOINTS[name] in names), None)
+    duplicate = next(
+        (name for name in ENDPOINT_NAMES if ends and name in names and ENDPOINT_NAMES[name] in names), None
+    )
     if unknown is not None or duplicate is not None:
         message = (
             f"unknown column '{unknown}' of {entity.name}: expected {', '.join(column_names(entity))}"
             if duplicate is None
-            else f"duplicate endpoint of {entity.name}: got columns '{duplicate}' and '{ENDPOINTS[duplicate]}'"
+            else f"duplicate endpoint of {entity.name}: got columns '{duplicate}' and '{ENDPOINT_NAMES[duplicate]}'"
         )
         raise UsageError(
             message,
@@ -241,7 +243,7 @@ def _require_columns(entity: Entity, names: Sequence[str]) -> None:
 def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     for batch in batches:
         if batch.num_rows:
-            names = [ENDPOINTS.get(name, name) for name in batch.schema.names]
+            names = [ENDPOINT_NAMES.get(name, name) for name in batch.schema.names]
             yield arrow_block(entity, batch.rename_columns(names) if isinstance(entity, EdgeType) else batch)
 
 

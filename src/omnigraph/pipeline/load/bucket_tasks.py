@@ -26,7 +26,7 @@ from omnigraph.integrity.report import Violation, ViolationReport, expand_violat
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.pipeline.load.change import StrandedEndpoint, stranded_breach
 from omnigraph.pipeline.load.keys import (
-    ENDS,
+    ENDPOINTS,
     KEY,
     LINE,
     Buckets,
@@ -244,7 +244,7 @@ def entity_of(catalog: Catalog, alias: str) -> Entity:
 
 def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
     nodes = (bucket.catalog.source_of(edge), bucket.catalog.target_of(edge))
-    for column, word, node in zip(ENDS, (FROM, TO), nodes, strict=True):
+    for column, word, node in zip(ENDPOINTS, (FROM, TO), nodes, strict=True):
         rows = bucket.input_rows(edge.alias, column)
         ends = rows.column(KEY)
         exists = _is_in(ends, bucket.graph_rows(node.alias, "id"))

@@ -135,7 +135,7 @@ def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeyS
 
 LINE: Final = "omnigraph:line"
 KEY: Final = "key"
-ENDS: Final = ("src", "dst")
+ENDPOINTS: Final = ("src", "dst")
 
 
 def input_section(alias: str, content: str) -> str:
@@ -176,7 +176,7 @@ def add_input_keys(
     # A row without an id gets a new one, which is unique.
     compared = with_ids if whole or not ids.null_count else with_ids.filter(ids.is_valid())
     writer.add(input_section(alias, "id"), compared.column("id"), compared)
-    for end in ENDS if isinstance(entity, EdgeType) else ():
+    for end in ENDPOINTS if isinstance(entity, EdgeType) else ():
         writer.add(input_section(alias, end), rows.column(end), make_key_batch(rows.column(end), LINE, numbers))
     for number in range(len(entity.rules.uniques)):
         keys = unique_key(entity, number, rows)

@@ -57,8 +57,8 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
 def _ended_when_interrupted() -> Iterator[None]:
     """Kill the process that pyspark starts if the start is interrupted, as by Ctrl-C.
 
-    Otherwise it would run forever: pyspark deletes the directory to which the JVM is about to write, which ends only
-    the thread that waits for our end. Only `launch_gateway` knows the process, so its `Popen` is replaced for a while.
+    Otherwise it would run forever: pyspark deletes the directory to which the JVM is about to write. That ends only the
+    thread that would stop the JVM when this process ends. Only `launch_gateway` knows the JVM, so `Popen` is replaced.
     """
     from pyspark import java_gateway
 

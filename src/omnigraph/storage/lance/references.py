@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
+from omnigraph.base.hints import action, hint
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance.dataset import Dataset
@@ -83,7 +84,7 @@ def path_below(base: str, root: Location) -> str:
     raise FormatError(
         f"versions of {root.uri} reference files outside of it: {base}",
         code="base_outside",
-        hint="A copied or moved graph cannot be cleaned up. Export it and load the export into a new graph.",
+        hint=hint("If the graph was copied or moved, run {} to use it here.", action("doctor", fix_location=True)),
         facts={"uri": root.uri, "base": base},
     )
 
@@ -104,18 +105,18 @@ def find_committed_files(
     searches: dict[int, list[_Search]] = {}
     for file in files:
         with suppress(ValueError):  # an external tool named the file
-            added_in, mark = _mark(file.path)
+            added_in, searched_bytes = _searched_bytes(file.path)
             # Most files are committed soon after they were written, those of a compaction in the second version.
             position = bisect_left(by_time, (file.modified_us, 0))
             soon_after = [version for _, version in by_time[position : position + 2]]
             versions = [newest, *reversed(soon_after), *([] if added_in is None else [added_in])]
-            searches.setdefault(versions.pop(), []).append(_Search(file.path, mark, versions))
+            searches.setdefault(versions.pop(), []).append(_Search(file.path, searched_bytes, versions))
     mentioned: set[str] = set()
     while searches:
-        version, started = searches.popitem()
+        version, version_searches = searches.popitem()
         data = _read_version(directory, version) if version in version_times else b""
-        for search in started:
-            if search.mark in data:
+        for search in version_searches:
+            if search.searched_bytes in data:
                 mentioned.add(search.path)
             elif search.versions:
                 searches.setdefault(search.versions.pop(), []).append(search)
@@ -131,12 +132,12 @@ class _Search:
     """A file, what a version that names it contains, and the versions to search, the last one first."""
 
     path: str
-    mark: bytes
+    searched_bytes: bytes
     versions: list[int]
 
 
-def _mark(path: str) -> tuple[int | None, bytes]:
-    """Return what a version that references the file contains, and the version that added it if the path shows it."""
+def _searched_bytes(path: str) -> tuple[int | None, bytes]:
+    """Return the version that added a file, if its path shows it, and bytes that a version with the file contains."""
     kind, _, rest = path.partition("/")
     name = rest.partition("/")[0]
     match kind:

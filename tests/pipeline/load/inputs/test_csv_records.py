@@ -25,12 +25,12 @@ def read(data: bytes, block_bytes: int = 1 << 20) -> tuple[list[Row], list[int],
     blocks = (data[start : start + block_bytes] for start in range(0, len(data), block_bytes))
     for chunk in read_chunks(blocks):
         if chunk.data:
-            table, ragged = parse_fields(chunk.data, ["a", "b"])
-            assert table.num_rows + len(ragged) == len(chunk.starts)
-            starts = np.delete(chunk.starts, [mismatch.row for mismatch in ragged])
+            table, mismatches = parse_fields(chunk.data, ["a", "b"])
+            assert table.num_rows + len(mismatches) == len(chunk.starts)
+            starts = np.delete(chunk.starts, [mismatch.row for mismatch in mismatches])
             fields = (table.column(name).to_pylist() for name in ("a", "b"))
             rows += [(lines + int(start), a, b) for start, a, b in zip(starts, *fields, strict=True)]
-            bad += [lines + int(chunk.starts[mismatch.row]) for mismatch in ragged]
+            bad += [lines + int(chunk.starts[mismatch.row]) for mismatch in mismatches]
         bad += [lines + bad_line.line for bad_line in chunk.bad]
         lines += chunk.lines
     return rows, sorted(bad), lines

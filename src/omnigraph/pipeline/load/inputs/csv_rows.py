@@ -58,15 +58,15 @@ _SURELY_FITTING_CHARACTERS: Final = 18
 # Python does not parse longer integers; no property can hold one.
 _DIGITS_MAX: Final = 1_000
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_TRUE: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
-_EITHER: Final = pa.array(list(_BOOLEANS))
+_TRUE_TEXTS: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
+_BOOLEAN_TEXTS: Final = pa.array(list(_BOOLEANS))
 _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 _FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
 _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
 _QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
-_MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
-_HEADER_LINES: Final = Block(1, (), ())
+_SYNTAX_MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
+_HEADER_LINE: Final = Block(1, (), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class CsvPiece(Piece):
         entity = catalog.require_type(self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
         _require_header(self.file, header.names, entity)
-        yield _HEADER_LINES
+        yield _HEADER_LINE
         for chunk in read_chunks(header.rest):
             yield _block(entity, header.names, chunk)
 
@@ -112,7 +112,7 @@ def read_chunks(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
             if not cut:
                 yield _bad_chunk(rest, Rule.LINE_TOO_LONG, LINE_TOO_LONG)
                 return
-            yield _bad_chunk(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
+            yield _bad_chunk(rest[:cut], Rule.LINE_SYNTAX, _SYNTAX_MESSAGE)
             chunk, rest = _split_rows(rest[cut:], is_last=False)
             yield chunk
     if rest:
@@ -145,17 +145,17 @@ class FieldCountMismatch:
 
 def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
     """Return all fields as text, and the rows whose number of fields is not that of the header."""
-    ragged: list[FieldCountMismatch] = []
+    mismatches: list[FieldCountMismatch] = []
 
     def skip(row: Any) -> Literal["skip"]:
-        ragged.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
+        mismatches.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
         return "skip"
 
     if not _is_unicode(data):
         # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
-        data, ragged = _drop_ragged(data, len(names))
+        data, mismatches = _drop_mismatches(data, len(names))
         if not data:
-            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
+            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), mismatches
     source: Any = pa.BufferReader(data)
     table = pcsv.read_csv(
         source,
@@ -169,7 +169,7 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
             quoted_strings_can_be_null=False,
         ),
     )
-    return table, ragged
+    return table, mismatches
 
 
 def raw_column(texts: Column, target: PropertyType) -> RawColumn:
@@ -301,7 +301,7 @@ def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Record
             ends.append(end)
         else:
             line = int(np.searchsorted(newlines, start))
-            bad.append(BadLine(line, Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end])))
+            bad.append(BadLine(line, Rule.LINE_SYNTAX, _SYNTAX_MESSAGE, _shown(data[start:end])))
         start = end
     offsets = np.array([begins, ends], dtype=np.int64)
     chunk = _make_chunk(data[:start], offsets[0], offsets[1], newlines)
@@ -336,9 +336,9 @@ def _shown(data: bytes) -> str:
 def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
     if not chunk.data:
         return Block(chunk.lines, (), chunk.bad)
-    table, ragged = parse_fields(chunk.data, names)
+    table, mismatches = parse_fields(chunk.data, names)
     starts = chunk.starts
-    assert table.num_rows + len(ragged) == len(starts), "the scanner and the parser agree on the rows"
+    assert table.num_rows + len(mismatches) == len(starts), "the scanner and the parser agree on the rows"
     bad = [
         BadLine(
             int(starts[mismatch.row]),
@@ -346,9 +346,9 @@ def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
             f"invalid CSV: expected {len(names)} fields as in the header, got {mismatch.fields}",
             mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX],
         )
-        for mismatch in ragged
+        for mismatch in mismatches
     ]
-    lines = np.delete(starts, [mismatch.row for mismatch in ragged])
+    lines = np.delete(starts, [mismatch.row for mismatch in mismatches])
     rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
     return Block(chunk.lines, rows, (*chunk.bad, *bad), len(chunk.data))
 
@@ -372,17 +372,17 @@ def _is_unicode(data: bytes) -> bool:
     return True
 
 
-def _drop_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
+def _drop_mismatches(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
     """Return the rows with as many fields as the header, and the other rows."""
     good: list[bytes] = []
-    ragged: list[FieldCountMismatch] = []
+    mismatches: list[FieldCountMismatch] = []
     for row, record in enumerate(split_records(data)):
         fields = count_fields(record)
         if fields == names:
             good.append(record)
         else:
-            ragged.append(FieldCountMismatch(row, fields, record.decode(errors="replace").strip()))
-    return b"".join(good), ragged
+            mismatches.append(FieldCountMismatch(row, fields, record.decode(errors="replace").strip()))
+    return b"".join(good), mismatches
 
 
 def _integers(texts: Column) -> RawColumn:
@@ -401,9 +401,9 @@ def _floats(texts: Column) -> RawColumn:
 
 
 def _booleans(texts: Column) -> RawColumn:
-    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
+    if pc.all(pc.or_kleene(pc.is_in(texts, _BOOLEAN_TEXTS), pc.is_null(texts))).as_py() is False:
         return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
-    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
+    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE_TEXTS))
     return values
 
 

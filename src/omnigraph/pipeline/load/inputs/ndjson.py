@@ -40,7 +40,7 @@ _NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
 _LINE_EACH: Final = "write one complete object per line, without an array around them"
-_SHAPE_HINT: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
+_BAD_SHAPE: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,14 @@ def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None)
 def parse_block(data: bytes, catalog: Catalog, *, marks_omitted: bool = False) -> Block:
     """Parse a block of complete lines; with `marks_omitted`, record which members each line omits."""
     lines = _split(data)
-    left = np.ones(len(lines), dtype=np.bool_)
-    # The native parser returns null for both. A line that does not contain the letters "null" has no null.
-    may_have_null = np.asarray(pc.match_substring(lines, "null")) if marks_omitted else ~left
+    remaining = np.ones(len(lines), dtype=np.bool_)
+    # The native parser returns null for an omitted member too. A line without the letters "null" has no null.
+    may_have_null = np.asarray(pc.match_substring(lines, "null")) if marks_omitted else ~remaining
     rows: list[TypedRows] = []
     slow: list[Rows] = []
-    for entity, prefix in _prefixes(lines, left, catalog):
-        chosen = np.asarray(pc.starts_with(lines, prefix)) & left
-        left &= ~chosen
+    for entity, prefix in _prefixes(lines, remaining, catalog):
+        chosen = np.asarray(pc.starts_with(lines, prefix)) & remaining
+        remaining &= ~chosen
         slow.append(np.flatnonzero(chosen & may_have_null))
         chosen &= ~may_have_null
         where = np.flatnonzero(chosen)
@@ -100,9 +100,9 @@ def parse_block(data: bytes, catalog: Catalog, *, marks_omitted: bool = False) -
             slow.append(where)
         else:
             rows.append(TypedRows(entity, table, where, _null_masks(table) if marks_omitted else {}))
-    slow.append(np.flatnonzero(left))
-    careful, bad = _parse_carefully(lines, np.sort(np.concatenate(slow)), catalog)
-    return Block(len(lines), (*rows, *(group.rows(marks_omitted=marks_omitted) for group in careful)), bad, len(data))
+    slow.append(np.flatnonzero(remaining))
+    records, bad = _parse_line_by_line(lines, np.sort(np.concatenate(slow)), catalog)
+    return Block(len(lines), (*rows, *(group.rows(marks_omitted=marks_omitted) for group in records)), bad, len(data))
 
 
 def _split(data: bytes) -> pa.Array[Any]:
@@ -116,14 +116,14 @@ def _split(data: bytes) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
 
 
-def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
-    """Return the type and the prefix of each next group of lines, until no known type is left."""
+def _prefixes(lines: pa.Array[Any], remaining: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
+    """Yield the type and the prefix of the first of the remaining lines. The caller removes the lines with it."""
     index = 0
     for _ in range(limits.LOAD_PREFIXES_MAX):
-        while index < len(left) and not left[index]:
-            rest = np.flatnonzero(left[index:])
-            index = index + int(rest[0]) if len(rest) else len(left)
-        if index >= len(left):
+        while index < len(remaining) and not remaining[index]:
+            rest = np.flatnonzero(remaining[index:])
+            index = index + int(rest[0]) if len(rest) else len(remaining)
+        if index >= len(remaining):
             return
         match = _PREFIX.match(lines[index].as_py())
         entity = None if match is None else _find_type(catalog, match[1] == b"edge", match[2].decode())
@@ -167,12 +167,12 @@ def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> 
     return RawBatch(expected, {**columns, **ends})
 
 
-def _parse_carefully(
-    lines: pa.Array[Any], which: Rows, catalog: Catalog
+def _parse_line_by_line(
+    lines: pa.Array[Any], numbers: Rows, catalog: Catalog
 ) -> tuple[tuple[_Records, ...], tuple[BadLine, ...]]:
     groups: dict[str, _Records] = {}
     bad: list[BadLine] = []
-    for line in which.tolist():
+    for line in numbers.tolist():
         text = lines[line].as_py()
         if _BLANK.fullmatch(text):
             continue
@@ -231,7 +231,7 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
         reason = f"it ends inside a value; {_LINE_EACH}" if is_part else str(error).removeprefix("JSON is malformed: ")
         return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {reason}", _shown(text))
     if not isinstance(record, dict):
-        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+        return BadLine(line, Rule.LINE_SHAPE, _BAD_SHAPE, _shown(text))
     duplicate = _duplicate_name(text, record)
     if duplicate is not None:
         return BadLine(line, Rule.NAME_TWICE, f"duplicate name '{duplicate}' in one object", _shown(text))
@@ -241,7 +241,7 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
     members = {} if members is None else members
     unknown = sorted(set(record) - (_EDGE_KEYS if is_edge else _NODE_KEYS))
     if not isinstance(name, str) or not isinstance(members, dict) or unknown:
-        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+        return BadLine(line, Rule.LINE_SHAPE, _BAD_SHAPE, _shown(text))
     entity = _find_type(catalog, is_edge, name)
     if entity is None:
         kind, types = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
