@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.client.local import LocalGraph
-from omnigraph.client.mcp import TOOLS, answer, is_write
+from omnigraph.client.mcp import TOOLS, answer
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, serve
 from tests.waiting import SECONDS_MAX
 
@@ -113,23 +113,6 @@ def test_resources(ask: Ask) -> None:
     texts = [ask("resources/read", {"uri": uri})["result"]["contents"][0]["text"] for uri in uris]
     assert "node Person" in json.loads(texts[0])["schema_source"]
     assert json.loads(texts[1])["branches"] == ["main"]
-
-
-def test_writes_are_recognized() -> None:
-    assert is_write(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"load","arguments":{}}}')
-    assert not is_write(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{}}}')
-    assert not is_write(b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')
-    assert not is_write(b"{")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "is_change"),
-    [({"name": "reads"}, False), ({"name": " reads "}, False), ({"name": "changes"}, True), ({}, True), ([], True)],
-)
-def test_stored_queries_are_writes_unless_they_only_read(arguments: Any, is_change: bool) -> None:
-    params = {"name": "queries_invoke", "arguments": arguments}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    assert is_write(json.dumps(message).encode(), {"reads"}) is is_change
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("queries_list", {}), ("queries_invoke", {"name": "q"})])

@@ -176,6 +176,8 @@ class Graph(Displayed):
     """The Spark master or session; None: the active session, or the configured one."""
     gate: GraphGate = field(default=AllowAll(), compare=False, repr=False)
     """Decides who may write. A graph that is opened by its location allows everything."""
+    provider: AnyProvider | None = field(default=None, compare=False, repr=False)
+    """Makes vectors unless a call names another; None: the provider that the environment configures."""
 
     @property
     def uri(self) -> str:
@@ -246,7 +248,7 @@ class Graph(Displayed):
             name: Which query of the text to run.
             as_of: The state to read, as for `snapshot`.
             runner: `spark` is for graphs that are too large for one machine. It searches without indexes.
-            embed: Makes vectors from the texts that the query passes to `nearest`.
+            embed: Makes vectors from the texts that the query passes to `nearest`. Default: as for `Graph.embed`.
             limits: How much memory and time the query may use.
             exact: Search without indexes, which can be approximate.
             progress: A function that receives the progress of Spark.
@@ -279,7 +281,12 @@ class Graph(Displayed):
         from omnigraph.api.prepared import PreparedQuery
 
         return PreparedQuery(
-            location=self.location, branch=self.branch, spark=self.spark, source=query_source(text, name), limits=limits
+            location=self.location,
+            branch=self.branch,
+            spark=self.spark,
+            source=query_source(text, name),
+            limits=limits,
+            provider=self.provider,
         )
 
     def explain(
@@ -307,11 +314,12 @@ class Graph(Displayed):
             'q'
         """
         from omnigraph.engine.options import NO_LIMITS
-        from omnigraph.engine.prepare import explain_query
+        from omnigraph.engine.prepare import ExplainOptions, explain_query
 
         snapshot = self.snapshot(as_of)
         source = query_source(text, name)
-        return explain_query(snapshot, source, params, analyze=analyze, limits=limits or NO_LIMITS)
+        options = ExplainOptions(analyze=analyze, limits=limits or NO_LIMITS, embed=self.provider)
+        return explain_query(snapshot, source, params, options)
 
     def types(self) -> tuple[str, ...]:
         """Return the aliases of the types of the branch, nodes first.
@@ -534,8 +542,8 @@ class Graph(Displayed):
             truncate: Embed the first 32 KiB of a longer text. Default: such a row is an error.
             rejects: A file for the rows that failed, as NDJSON. The result has the first 100.
             build_indexes: Build the declared indexes of these types afterwards.
-            provider: An `EmbeddingProvider` with a function, which is called in this process, or the provider of a
-                cluster. Default: the provider that the environment configures.
+            provider: An `EmbeddingProvider` with a function, which is called in this process. Default: the provider
+                of the cluster of the graph, or the one that the environment configures.
             actor: Who writes. Default: the actor of the graph.
             runner: Where the requests are sent from: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
@@ -554,7 +562,7 @@ class Graph(Displayed):
 
         request = EmbedRequest(
             actor=choose_actor(actor, self.actor),
-            provider=provider or find_provider(os.environ),
+            provider=provider or self.provider or find_provider(os.environ),
             branch=self.branch,
             types=read_names("types", types),
             property=property,

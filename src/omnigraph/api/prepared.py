@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.base.progress import Report
-    from omnigraph.embedding.provider import EmbeddingProvider
+    from omnigraph.embedding.provider import AnyProvider
     from omnigraph.engine.options import QueryLimits
     from omnigraph.graph.manifest.snapshot import Snapshot
 
@@ -39,6 +39,8 @@ class PreparedQuery(Displayed):
     spark: str | SparkSession | None
     source: QuerySource
     limits: QueryLimits | None = None
+    provider: AnyProvider | None = None
+    """The embedding provider of the graph, for runs that name no other."""
 
     def summary(self) -> Mapping[str, object]:
         return {"graph": self.location.uri, "branch": self.branch, "text": self.source.text}
@@ -49,7 +51,7 @@ class PreparedQuery(Displayed):
         *,
         as_of: str | int | datetime | Snapshot | None = None,
         runner: Literal["local", "spark"] = "local",
-        embed: EmbeddingProvider | None = None,
+        embed: AnyProvider | None = None,
         limits: QueryLimits | None = None,
         progress: Report | None = None,
     ) -> Result:
@@ -62,16 +64,17 @@ class PreparedQuery(Displayed):
         """
         require_choice("runner", runner, ("local", "spark"), code="usage")
         allowed = limits or self.limits or NO_LIMITS
+        provider = embed or self.provider
         snapshot = read_as_of(self.location, self.branch, as_of)
         plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
         if runner == "local":
             from omnigraph.engine.run import QueryRunOptions, run_query
 
-            return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed)))
+            return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=provider)))
         from omnigraph.pipeline.query.run import SparkRun, run_query_on_spark
         from omnigraph.pipeline.spark.session import spark_settings
 
         engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
-        run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress, embed)
+        run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress, provider)
         return Result(source, run_query_on_spark(snapshot, plan, run))

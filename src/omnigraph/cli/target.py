@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.client.http import Connection
     from omnigraph.client.protocol import GraphClient
     from omnigraph.cluster.addressing import ClusterGraph
+    from omnigraph.embedding.provider import ConfiguredProvider
 
 SUFFIX: Final = ".omni"
 """The usual suffix of graphs. Branches, commits and queries never have it."""
@@ -317,6 +318,12 @@ class StorageArguments:
         deployed = self.find_deployed()
         return AllowAll() if deployed is None else deployed.gate
 
+    @property
+    def provider(self) -> ConfiguredProvider | None:
+        """The deployed embedding provider of a graph of a cluster; None: the one that the environment configures."""
+        deployed = self.find_deployed()
+        return None if deployed is None else deployed.find_provider(os.environ)
+
     def find_deployed(self) -> ClusterGraph | None:
         """Return the deployed graph of a cluster; None for any other graph."""
         scope = self.find_scope()
@@ -332,7 +339,7 @@ class StorageArguments:
 
         from omnigraph.api.graph import Graph
 
-        return Graph(location, branch=branch, read_only=True, spark=spark)
+        return Graph(location, branch=branch, read_only=True, spark=spark, provider=self.provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,7 +390,7 @@ class GraphArguments(StorageArguments):
         from omnigraph.client.local import LocalGraph
 
         gate = AllowAll() if read_only else self.gate
-        graph = Graph(storage, actor=self.choose_actor(actor), read_only=read_only, gate=gate)
+        graph = Graph(storage, actor=self.choose_actor(actor), read_only=read_only, gate=gate, provider=self.provider)
         client = LocalGraph(
             graph=graph,
             uri=storage.uri,
@@ -391,9 +398,6 @@ class GraphArguments(StorageArguments):
             render_hint=lambda hint: render_hint(hint, scope_arguments(scope)),
             as_of=as_of,
         )
-        deployed = self.find_deployed()
-        if deployed is not None and (provider := deployed.find_provider(os.environ)) is not None:
-            client = client.with_provider(provider)
         parameters = {} if state is None else state.parameters(client, is_served=False)
         return ReachedGraph(self.context, storage, client, parameters)
 

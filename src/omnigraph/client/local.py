@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from omnigraph.base.hints import Hint
-    from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
+    from omnigraph.embedding.provider import ConfiguredProvider
     from omnigraph.engine.options import QueryLimits
     from omnigraph.graph.rows.blobs import StoredBlob
     from omnigraph.types import CommitRecord
@@ -86,8 +86,6 @@ class LocalGraph:
     """The address of the graph for documents. A server never shows where a graph is stored."""
     limits: QueryLimits = NO_LIMITS
     """The limits of each query."""
-    provider: ConfiguredProvider | None = None
-    """Creates the vectors of the texts of queries; None: the provider that the environment configures."""
     result_bytes_max: int | None = None
     """The bytes of the rows of a query, in memory; above them it fails with `result_too_long`."""
     wide_as_text: bool = False
@@ -99,7 +97,7 @@ class LocalGraph:
 
     def with_provider(self, provider: ConfiguredProvider) -> LocalGraph:
         """Return the graph with a provider that creates the vectors of the texts of its queries."""
-        return replace(self, provider=provider)
+        return replace(self, graph=replace(self.graph, provider=provider))
 
     def as_actor(self, actor: str) -> LocalGraph:
         """Return the graph as another actor writes it."""
@@ -190,11 +188,7 @@ class LocalGraph:
     def query(self, request: wr.QueryRequest) -> ReadOutput:
         """Run a read query."""
         graph, as_of = self._state(request)
-        result = graph.prepare(request.query, name=request.name, limits=self.limits).run(
-            request.params,
-            as_of=as_of,
-            embed=cast("EmbeddingProvider | None", self.provider),  # both have a model and `query_vector`
-        )
+        result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
         self._require_result_size(result.to_arrow().nbytes)
         return read_output(result, self._requested_commit(as_of), wide_as_text=self.wide_as_text)
 

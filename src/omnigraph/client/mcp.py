@@ -7,7 +7,7 @@ the document of the error, so that an agent can correct its call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -252,6 +252,48 @@ def answer(
     message: bytes, call_tool: CallTool, allowed_actions: frozenset[str], describe: DescribeError = _document
 ) -> bytes | None:
     """Return the answer to a message; None if it needs none. `describe` returns the document of a failed tool."""
+    request = read_message(message, lambda: allowed_actions)
+    if not isinstance(request, ToolCall):
+        return request
+    return request.answer(lambda: call_tool(request.tool, request.arguments), describe)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A message that calls a tool, or reads the resource that a tool returns."""
+
+    request_id: int | str | None
+    tool: Tool
+    arguments: Any
+    resource: str | None = None
+    """The URI of the resource."""
+
+    def answer(self, run: Callable[[], Any], describe: DescribeError = _document) -> bytes:
+        """Return the answer with the document that `run` returns, or with its error."""
+        try:
+            document = msgspec.to_builtins(run())
+        except OmnigraphError as error:
+            return self.answer_error(describe(error))
+        if self.resource is None:
+            return _reply(self.request_id, _content(document))
+        text = msgspec.json.encode(document).decode()
+        contents = [{"uri": self.resource, "mimeType": "application/json", "text": text}]
+        return _reply(self.request_id, {"contents": contents})
+
+    def answer_error(self, document: Any) -> bytes:
+        """Return the answer of a tool that failed. A resource that cannot be read is an error of the message."""
+        if self.resource is None:
+            return _reply(self.request_id, {**_content(document), "isError": True})
+        return _reply_error(self.request_id, _RpcError(_INVALID_PARAMS, document["error"]))
+
+
+def read_message(message: bytes, list_actions: Callable[[], frozenset[str]]) -> ToolCall | bytes | None:
+    """Return the tool that a message calls, the answer to any other message, or None if it needs no answer.
+
+    Args:
+        message: One message.
+        list_actions: Returns what the caller may do; the tools for it are listed.
+    """
     request_id: int | str | None = None
     try:
         request = _decode(message)
@@ -259,25 +301,15 @@ def answer(
             return None
         assert not isinstance(request.id, msgspec.UnsetType)
         request_id = request.id
-        result = _result(request, call_tool, allowed_actions, describe)
-        return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+        match request.method:
+            case "tools/call":
+                return _read_call(request_id, request.params)
+            case "resources/read":
+                return _read_resource(request_id, str(request.params.get("uri")))
+            case _:
+                return _reply(request_id, _result(request, list_actions))
     except _RpcError as error:
-        failure = {"code": error.code, "message": str(error)}
-        return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": failure})
-
-
-def is_write(message: bytes, stored_reads: Container[str] = ()) -> bool:
-    """Return whether a message calls a tool that changes something, or a stored query that is not one of the reads."""
-    try:
-        request = _decode(message)
-    except _RpcError:
-        return False
-    tool = TOOLS_BY_NAME.get(str(request.params.get("name")))
-    if request.method != "tools/call" or tool is None or tool.is_read:
-        return False
-    arguments = request.params.get("arguments")
-    name = arguments.get("name") if isinstance(arguments, dict) else None
-    return tool.action != INVOKE_QUERY or str(name).strip() not in stored_reads
+        return _reply_error(request_id, error)
 
 
 def _decode(message: bytes) -> _Message:
@@ -292,22 +324,17 @@ def _decode(message: bytes) -> _Message:
     return request
 
 
-def _result(
-    request: _Message, call_tool: CallTool, allowed_actions: frozenset[str], describe: DescribeError
-) -> dict[str, Any]:
+def _result(request: _Message, list_actions: Callable[[], frozenset[str]]) -> dict[str, Any]:
     match request.method:
         case "initialize":
             return _initialize(request.params)
         case "ping":
             return {}
         case "tools/list":
-            return {"tools": [_describe(tool, allowed_actions) for tool in TOOLS if tool.action in allowed_actions]}
-        case "tools/call":
-            return _call(request.params, call_tool, describe)
+            actions = list_actions()
+            return {"tools": [_describe(tool, actions) for tool in TOOLS if tool.action in actions]}
         case "resources/list":
             return {"resources": [_resource(_SCHEMA, "The schema"), _resource(_BRANCHES, "The branches")]}
-        case "resources/read":
-            return _read(str(request.params.get("uri")), call_tool, describe)
         case _:
             raise _RpcError(_METHOD_NOT_FOUND, f"unknown method '{request.method}'")
 
@@ -335,7 +362,7 @@ def _describe(tool: Tool, allowed_actions: frozenset[str]) -> dict[str, Any]:
     }
 
 
-def _call(params: dict[str, Any], call_tool: CallTool, describe: DescribeError) -> dict[str, Any]:
+def _read_call(request_id: int | str | None, params: dict[str, Any]) -> ToolCall:
     tool = TOOLS_BY_NAME.get(str(params.get("name")))
     if tool is None:
         raise _RpcError(_INVALID_PARAMS, f"unknown tool '{params.get('name')}'")
@@ -343,11 +370,15 @@ def _call(params: dict[str, Any], call_tool: CallTool, describe: DescribeError) 
         arguments = msgspec.convert(params.get("arguments") or {}, tool.arguments)
     except msgspec.ValidationError as error:
         raise _RpcError(_INVALID_PARAMS, f"invalid arguments of {tool.name}: {error}") from error
-    try:
-        document = msgspec.to_builtins(call_tool(tool, arguments))
-    except OmnigraphError as error:
-        return {**_content(describe(error)), "isError": True}
-    return _content(document)
+    return ToolCall(request_id=request_id, tool=tool, arguments=arguments)
+
+
+def _read_resource(request_id: int | str | None, uri: str) -> ToolCall:
+    names = {_SCHEMA: "schema_get", _BRANCHES: "branches_list"}
+    if uri not in names:
+        raise _RpcError(_INVALID_PARAMS, f"unknown resource '{uri}'")
+    tool = TOOLS_BY_NAME[names[uri]]
+    return ToolCall(request_id=request_id, tool=tool, arguments=tool.arguments(), resource=uri)
 
 
 def _content(document: Any) -> dict[str, Any]:
@@ -359,13 +390,10 @@ def _resource(uri: str, name: str) -> dict[str, Any]:
     return {"uri": uri, "name": name, "mimeType": "application/json"}
 
 
-def _read(uri: str, call_tool: CallTool, describe: DescribeError) -> dict[str, Any]:
-    names = {_SCHEMA: "schema_get", _BRANCHES: "branches_list"}
-    if uri not in names:
-        raise _RpcError(_INVALID_PARAMS, f"unknown resource '{uri}'")
-    tool = TOOLS_BY_NAME[names[uri]]
-    try:
-        text = msgspec.json.encode(call_tool(tool, tool.arguments())).decode()
-    except OmnigraphError as error:
-        raise _RpcError(_INVALID_PARAMS, describe(error)["error"]) from error
-    return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+def _reply(request_id: int | str | None, result: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def _reply_error(request_id: int | str | None, error: _RpcError) -> bytes:
+    failure = {"code": error.code, "message": str(error)}
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": failure})

@@ -6,6 +6,7 @@ every problem.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class Cluster:
         return require_ledger(self._store()).graph_ids
 
     def open(self, graph_id: str | None = None, *, branch: str = "main", actor: str | None = None) -> Graph:
-        """Open a deployed graph. Writes of its data ask the deployed policy.
+        """Open a deployed graph. Writes of its data ask the deployed policy; its texts use the deployed provider.
 
         Args:
             graph_id: The graph. Default: the only one.
@@ -65,7 +66,8 @@ class Cluster:
             ('node:Author', 'node:Book', 'edge:Wrote')
         """
         graph = find_graph(self.address, graph_id)
-        return Graph(graph.location, branch=branch, actor=actor, gate=graph.gate)
+        provider = graph.find_provider(os.environ)
+        return Graph(graph.location, branch=branch, actor=actor, gate=graph.gate, provider=provider)
 
     def validate(self) -> documents.ClusterValidateOutput:
         """Check all files, and return the resources that they declare.

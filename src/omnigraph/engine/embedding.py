@@ -12,7 +12,7 @@ import os
 from msgspec.structs import replace
 
 from omnigraph.base.errors import UsageError
-from omnigraph.embedding.provider import EmbeddingProvider, find_provider, require_model, require_provider
+from omnigraph.embedding.provider import AnyProvider, find_provider, require_model, require_provider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform, walk
@@ -21,7 +21,7 @@ from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType
 
 
-def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
+def embed_texts(plan: ReadPlan, provider: AnyProvider | None) -> ReadPlan:
     """Return the plan with a vector in place of each text; the same plan if it has no text."""
     searches = [step for step in steps_of(plan.root) if isinstance(step, op.Search)]
     parts = (part for step in searches for column in step.scores for part in walk(column.expression))

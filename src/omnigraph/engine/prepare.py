@@ -17,6 +17,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, action, hint
+from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
@@ -126,25 +127,34 @@ class ExplainResult(Displayed):
         return {"query": self.query_name, "plan": self.text}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions:
+    """Whether to run the query, within which limits, and the provider that embeds its text."""
+
+    analyze: bool = False
+    limits: QueryLimits = NO_LIMITS
+    embed: AnyProvider | None = None
+
+
 def explain_query(
     snapshot: Snapshot,
     source: QuerySource,
     params: Mapping[str, object] | None = None,
-    *,
-    analyze: bool = False,
-    limits: QueryLimits = NO_LIMITS,
+    options: ExplainOptions | None = None,
 ) -> ExplainResult:
     """Return the plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
+    options = options or ExplainOptions()
+    limits = options.limits
     checked, reads = QueryPlanner(source=source, hops_ceiling=limits.hops).check(snapshot)
     facts = gather_facts(snapshot, reads)
     plan = rewrite_plan(checked.plan, facts)
-    if params is not None or analyze:
+    if params is not None or options.analyze:
         plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
     figures = dict(estimate_steps(plan, facts))
     estimates = {number: figure.rows_estimated or 0 for number, figure in figures.items()}
     for number, (mode, reason) in planned_modes(snapshot, plan, estimates, limits.engine_options()).items():
         figures[number] = replace(figures[number], mode=mode, reason=reason)
-    if analyze:
+    if options.analyze:
         if not isinstance(plan, ReadPlan):
             raise UsageError(
                 f"cannot analyze query '{plan.name}': it is a mutation",
@@ -152,7 +162,8 @@ def explain_query(
                 hint=hint("Omit {} to see the plan.", Argument("analyze")),
             )
         trace = Trace()
-        for _ in run_query(snapshot, plan, QueryRunOptions(limits.engine_options(), trace=trace)).batches:
+        run = QueryRunOptions(limits.engine_options(), trace=trace, embed=options.embed)
+        for _ in run_query(snapshot, plan, run).batches:
             pass
         for number, measured in step_figures(plan, trace).items():
             figures[number] = replace(measured, rows_estimated=figures[number].rows_estimated)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.embedding.provider import EmbeddingProvider
+from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.context import ExecutionContext, RequiredColumns, Trace
@@ -49,7 +49,7 @@ class QueryRunOptions:
     engine: EngineOptions = DEFAULT_OPTIONS
     cache: Cache = SHARED_CACHE
     trace: Trace | None = None
-    embed: EmbeddingProvider | None = None
+    embed: AnyProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)

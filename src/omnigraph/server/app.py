@@ -24,7 +24,7 @@ from starlette.routing import Route as WebRoute
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
-from omnigraph.client.mcp import Tool, answer, is_write
+from omnigraph.client.mcp import ToolCall, read_message
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, Work, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
@@ -200,9 +200,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             call = replace(call, body=await read_body(request, route))
         if not route.is_subject_in_url:
             await run_in_thread(partial(_authorize, served.gate, route, call, actor))
-        if route.then is not None:
-            action, subject = route.then(call)
-            await run_in_thread(partial(served.gate.require, actor, action, subject))
+        await _authorize_effect(served.gate, route, call, actor)
         return await _run(serving, route, call, request)
 
     return handle
@@ -221,53 +219,58 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
                 f"pages of {origin} may not use this server", code="origin_denied", kind=ErrorKind.FORBIDDEN
             )
         served = _find_graph(serving, request.path_params["graph_id"], actor)
-        graph = served.graph.as_actor(actor)
         decode_parameters(request, NoParameters)
         check_length(request, limits.SERVER_BODY_BYTES_MAX)
         require_content_type(request, "application/json")
         message = await receive(request, limits.SERVER_BODY_BYTES_MAX)
 
-        def call_tool(tool: Tool, arguments: Any) -> Any:
-            if tool.operation in _SERVER_TOOLS:
-                return _SERVER_TOOLS[tool.operation](serving, actor)
-            route = _ROUTES_BY_OPERATION[tool.operation]
-            name = getattr(arguments, "name", "")
-            path = {"commit": getattr(arguments, "commit", ""), "branch": name, "name": name}
-            call = RouteCall(
-                graph=graph,
-                path=path,
-                parameters=arguments,
-                body=arguments,
-                may_delete=_may_delete(served.gate, actor),
-                health=served.health.read,
-                protects=served.gate.protects,
-                queries=served.queries,
-            )
-            _authorize(served.gate, route, call, actor)
-            if route.then is not None:
-                served.gate.require(actor, *route.then(call))
-            return route.run(call)
-
-        def describe(error: OmnigraphError) -> Any:
-            return _error_document(request, error).document
-
-        def work(cancelled: Event | None = None) -> bytes | None:
-            nonlocal graph
-            graph = graph if cancelled is None else graph.until(cancelled)
-            extents = served.gate.allowed(actor).items()
-            actions = frozenset(action for action, extent in extents if extent != "none")
-            return answer(message, call_tool, actions, describe)
-
-        stored_reads = {name for name, query in served.queries.items() if not query.description.mutation}
-        if is_write(message, stored_reads):
-            async with serving.admission.change(actor):
-                reply = await serving.admission.writes.run(work)
-        else:
-            reads = serving.admission.reads
-            reply = await run_until_disconnect(request, lambda cancelled: reads.run(partial(work, cancelled)))
-        return Response(status_code=202) if reply is None else Response(reply, media_type="application/json")
+        list_actions = partial(_allowed_actions, served.gate, actor)
+        called = await run_in_thread(partial(read_message, message, list_actions))
+        if isinstance(called, ToolCall):
+            called = await _call_tool(serving, served, called, request)
+        return Response(status_code=202) if called is None else Response(called, media_type="application/json")
 
     return handle
+
+
+async def _call_tool(serving: Serving, served: ServedGraph, called: ToolCall, request: WebRequest) -> bytes:
+    """Return the answer of a tool. A denied call uses no slot, like a denied request to its route."""
+    actor = request.scope["omnigraph.actor"]
+
+    def describe(error: OmnigraphError) -> Any:
+        return _error_document(request, error).document
+
+    if called.tool.operation in _SERVER_TOOLS:
+        answer_server = partial(_SERVER_TOOLS[called.tool.operation], serving, actor)
+        return await run_in_thread(partial(called.answer, answer_server, describe))
+    route = _ROUTES_BY_OPERATION[called.tool.operation]
+    arguments = called.arguments
+    name = getattr(arguments, "name", "")
+    call = RouteCall(
+        graph=served.graph.as_actor(actor),
+        path={"commit": getattr(arguments, "commit", ""), "branch": name, "name": name},
+        parameters=arguments,
+        body=arguments,
+        may_delete=_may_delete(served.gate, actor),
+        health=served.health.read,
+        protects=served.gate.protects,
+        queries=served.queries,
+    )
+    try:
+        await run_in_thread(partial(_authorize, served.gate, route, call, actor))
+        await _authorize_effect(served.gate, route, call, actor)
+    except OmnigraphError as error:
+        return called.answer_error(describe(error))
+    is_read = _is_read(route, call)
+    work = route.run if is_read else partial(_run_change, serving, route)
+    tool_route = replace(route, run=lambda call: called.answer(lambda: work(call), describe))
+    reply = await (_read if is_read else _change)(serving, tool_route, call, request)
+    assert isinstance(reply, bytes)
+    return reply
+
+
+def _allowed_actions(gate: ActionGate, actor: str) -> frozenset[str]:
+    return frozenset(action for action, extent in gate.allowed(actor).items() if extent != "none")
 
 
 async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Response:
@@ -276,15 +279,30 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
         return NdjsonStream(admission.streams, route.run(call))
     if isinstance(call.parameters, FeedParameters):
         return json_response(await _poll(serving, route, call, request), request)
-    lane = route.lane if route.choose_lane is None else route.choose_lane(call)
-    if lane is LaneName.READ or route.is_preview(call):
+    if _is_read(route, call):
         respond = blob_response if route.is_blob else json_response
         return await _read(serving, route, call, request, partial(respond, request=request))
-    async with admission.change(request.scope["omnigraph.actor"]):
-        document = await admission.writes.run(lambda: route.run(call))
+    counted = replace(route, run=partial(_run_change, serving, route))
+    return json_response(await _change(serving, counted, call, request), request)
+
+
+def _is_read(route: Route, call: RouteCall) -> bool:
+    lane = route.lane if route.choose_lane is None else route.choose_lane(call)
+    return lane is LaneName.READ or route.is_preview(call)
+
+
+def _run_change(serving: Serving, route: Route, call: RouteCall) -> Any:
+    """Return the document of a change, and count its commit."""
+    document = route.run(call)
     if getattr(document, "commit", None) is not None:
         serving.metrics.count_commit()
-    return json_response(document, request)
+    return document
+
+
+async def _change(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
+    """Return the document of a change. It completes also if the client disconnects."""
+    async with serving.admission.change(request.scope["omnigraph.actor"]):
+        return await serving.admission.writes.run(lambda: route.run(call))
 
 
 async def _read(
@@ -332,6 +350,12 @@ def _authorize(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> N
     created = route.creates(call)
     if created is not None:
         gate.require(actor, GraphAction.BRANCH_CREATE, created)
+
+
+async def _authorize_effect(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> None:
+    """Raise unless the actor may also do what the action leads to."""
+    if route.then is not None:
+        await run_in_thread(partial(gate.require, actor, *route.then(call)))
 
 
 def _may_delete(gate: ActionGate, actor: str) -> Callable[[str], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -93,13 +92,20 @@ def embed(
     after an interruption, the next run continues. A row whose text the provider rejects is reported, the others are
     committed, and the exit code is 1. Large runs send their requests from Spark. A second run has no work.
     """
-    location, deployed = target.locate_and_print(), target.find_deployed()
+    location = target.locate_and_print()
 
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import embed_output
 
     with output.progress() as report:
-        graph = Graph(location, branch=branch, read_only=dry_run, spark=execution.spark_master, gate=target.gate)
+        graph = Graph(
+            location,
+            branch=branch,
+            read_only=dry_run,
+            spark=execution.spark_master,
+            gate=target.gate,
+            provider=target.provider,
+        )
         result = graph.embed(
             types=types,
             property=property,
@@ -109,7 +115,6 @@ def embed(
             truncate=truncate,
             rejects=errors,
             build_indexes=with_indexes,
-            provider=None if deployed is None else deployed.find_provider(os.environ),
             actor=actor,
             runner=execution.runner,
             progress=report,

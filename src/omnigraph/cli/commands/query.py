@@ -72,10 +72,9 @@ def query(
         _show(reached.client.query(request), output)
         return
 
-    from omnigraph.api.graph import Graph
     from omnigraph.wire.results import read_output
 
-    graph = Graph(query.target.locate(), branch=state.branch, read_only=True, spark=spark_master)
+    graph = query.target.open(state.branch, spark=spark_master)
     prepared = graph.prepare(text, name=query.query_name, limits=allowed)
     if engine is QueryEngine.PROCESS:
         result = prepared.run(params, as_of=state.as_of())

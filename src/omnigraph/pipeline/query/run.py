@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from omnigraph.base.errors import InvariantError, LimitExceededError, ResourceLimit
 from omnigraph.base.progress import Report, ignore_progress
-from omnigraph.embedding.provider import EmbeddingProvider
+from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
 from omnigraph.engine.embedding import embed_texts
@@ -55,7 +55,7 @@ class SparkRun:
     settings: SparkSettings = field(default_factory=SparkSettings)
     limits: EngineOptions = DEFAULT_OPTIONS
     report: Report = ignore_progress
-    embed: EmbeddingProvider | None = None
+    embed: AnyProvider | None = None
 
 
 def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:
