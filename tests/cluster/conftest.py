@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE
 from omnigraph.cluster.project import Cluster
-from tests.cli.process import CommandResult, run_in_process
+from tests.cli.process import CommandResult, environment, run_in_process
+from tests.forked import forked_omnigraph
 from tests.style.source import ROOT
+from tests.waiting import wait_until
 
 EXAMPLE = ROOT / "examples" / "cluster"
 
@@ -47,6 +51,28 @@ class ExampleCluster:
     def declare_no_graph(self) -> None:
         """Remove the graph and its policy from the files."""
         self.edit("cluster.yaml", lambda text: "".join(line for line in text.splitlines(True) if "books" not in line))
+
+
+def start_apply(
+    cluster: ExampleCluster, failpoints: str = "", env: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start an apply in a process that can be killed or held."""
+    return subprocess.Popen(
+        [forked_omnigraph(), "cluster", "apply", "--as", "ada", "--json"],
+        cwd=cluster.path,
+        env=environment({ENVIRONMENT_VARIABLE: failpoints, **(env or {})}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def wait_for_hold(process: subprocess.Popen[str], gate: Path) -> None:
+    """Wait until an apply is at the failpoint that holds it until the file `gate` exists."""
+    reached = gate.with_name(f"{gate.name}.reached")
+    wait_until(lambda: reached.exists() or process.poll() is not None, "the apply is held")
+    assert process.poll() is None
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,15 @@ import pytest
 
 import omnigraph
 from omnigraph.base import limits
+from omnigraph.base.authorization import AccessDeniedError
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
+from omnigraph.storage.location import parse_location
+from omnigraph.storage.objects import ObjectStore
 from tests.cli.process import environment
-from tests.cli.process import omnigraph as run_command
-from tests.cluster.conftest import ExampleCluster
+from tests.cluster.conftest import ExampleCluster, start_apply, wait_for_hold
 from tests.conftest import S3Server
 from tests.forked import forked_omnigraph
-from tests.waiting import SECONDS_MAX, wait_until
+from tests.waiting import SECONDS_MAX
 
 FIRST_APPLY: Final = [
     "cluster.ledger.before",
@@ -49,22 +51,16 @@ LATER_APPLY: Final = [
 ]
 
 
-def _start(cluster: ExampleCluster, failpoints: str = "", env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [forked_omnigraph(), "cluster", "apply", "--as", "ada", "--json"],
-        cwd=cluster.path,
-        env=environment({ENVIRONMENT_VARIABLE: failpoints, **(env or {})}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+def _kill_apply(cluster: ExampleCluster, failpoint: str) -> None:
+    with start_apply(cluster, f"{failpoint}=kill") as process:
+        process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == -signal.SIGKILL
 
 
-def _apply(cluster: ExampleCluster, failpoints: str = "", env: dict[str, str] | None = None) -> tuple[int, Any]:
-    with _start(cluster, failpoints, env) as process:
-        stdout, _ = process.communicate(timeout=SECONDS_MAX)
-    return process.returncode, json.loads(stdout) if stdout else None
+def _complete(cluster: ExampleCluster) -> None:
+    """Apply again, in this process."""
+    document = cluster.apply()
+    assert (document["exit"], document["converged"]) == (0, True)
 
 
 def _result(cluster: ExampleCluster) -> Any:
@@ -112,9 +108,8 @@ def undisturbed_later(prepared_later: Path, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("point", FIRST_APPLY)
 def test_killed_first_apply(point: str, new: ExampleCluster, undisturbed_first: Any) -> None:
-    assert _apply(new, f"{point}=kill")[0] == -signal.SIGKILL
-    exit_code, document = _apply(new)
-    assert (exit_code, document["converged"]) == (0, True)
+    _kill_apply(new, point)
+    _complete(new)
     assert _result(new) == undisturbed_first
 
 
@@ -122,9 +117,8 @@ def test_killed_first_apply(point: str, new: ExampleCluster, undisturbed_first: 
 def test_killed_later_apply(point: str, prepared_later: Path, undisturbed_later: Any, tmp_path: Path) -> None:
     shutil.copytree(prepared_later, tmp_path / "example")
     cluster = ExampleCluster(tmp_path / "example")
-    assert _apply(cluster, f"{point}=kill")[0] == -signal.SIGKILL
-    exit_code, document = _apply(cluster)
-    assert (exit_code, document["converged"]) == (0, True)
+    _kill_apply(cluster, point)
+    _complete(cluster)
     assert _result(cluster) == undisturbed_later
 
 
@@ -134,12 +128,12 @@ def test_apply_killed_while_it_deletes_old_objects(applied: ExampleCluster) -> N
     for revision in range(ledger["state_revision"] + 1, limits.CLUSTER_REVISIONS_MAX + 2):
         (state / f"{revision:020d}.json").write_text(json.dumps({**ledger, "state_revision": revision}))
     applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo]", "[ada, bo, eve]"))
-    assert _apply(applied, "cluster.collect.before@2=kill")[0] == -signal.SIGKILL
+    _kill_apply(applied, "cluster.collect.before@2")
     assert len(list(state.iterdir())) == limits.CLUSTER_REVISIONS_MAX + 1
-    exit_code, document = _apply(applied)
-    assert (exit_code, document["converged"], document["changes"]) == (0, True, [])
+    document = applied.apply()
+    assert (document["exit"], document["converged"], document["changes"]) == (0, True, [])
     applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo, eve]", "[ada, bo]"))
-    assert _apply(applied)[0] == 0
+    _complete(applied)
     assert len(list(state.iterdir())) == limits.CLUSTER_REVISIONS_MAX
 
 
@@ -149,36 +143,44 @@ def test_every_failpoint_of_apply_is_killed() -> None:
     assert {str(point) for point in Failpoint if point.startswith("cluster.")} - others <= killed
 
 
-@pytest.mark.parametrize("store", ["files", "s3"])
-def test_two_applies(new: ExampleCluster, store: str, s3_server: S3Server, tmp_path: Path) -> None:
-    env = {
+@pytest.fixture
+def s3_variables(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The variables of a process that uses the S3 server; this process has them too."""
+    variables = {
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": s3_server.endpoint,
     }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return variables
+
+
+@pytest.mark.parametrize("store", ["files", "s3"])
+def test_two_applies(
+    new: ExampleCluster, store: str, s3_server: S3Server, s3_variables: dict[str, str], tmp_path: Path
+) -> None:
     if store == "s3":
         new.edit("cluster.yaml", lambda text: text + f"storage: s3://{s3_server.bucket}/{uuid.uuid4().hex}\n")
     gate = tmp_path / "gate"
-    with _start(new, f"cluster.ledger.before@2=hold:{gate}", env) as slow:
-        wait_until(lambda: gate.with_name("gate.reached").exists() or slow.poll() is not None, "the first apply")
-        assert slow.poll() is None
-        exit_code, document = _apply(new, env=env)
-        assert (exit_code, document["converged"]) == (0, True)
+    with start_apply(new, f"cluster.ledger.before@2=hold:{gate}", s3_variables) as slow:
+        wait_for_hold(slow, gate)
+        _complete(new)
         gate.touch()
         stdout, _ = slow.communicate(timeout=SECONDS_MAX)
     lost = json.loads(stdout)
     assert (slow.returncode, lost["error_code"]) == (3, "state_cas_mismatch")
     assert "by 'ada' at" in lost["error"]
-    exit_code, document = _apply(new, env=env)
-    assert (exit_code, document["changes"], document["state_written"]) == (0, [], False)
+    document = new.apply()
+    assert (document["exit"], document["changes"], document["state_written"]) == (0, [], False)
 
 
 def test_apply_that_was_overtaken_starts_no_operation(new: ExampleCluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with _start(new, f"cluster.ledger.after=hold:{gate}") as slow:
-        wait_until(lambda: gate.with_name("gate.reached").exists() or slow.poll() is not None, "the first apply")
-        assert _apply(new)[0] == 0
+    with start_apply(new, f"cluster.ledger.after=hold:{gate}") as slow:
+        wait_for_hold(slow, gate)
+        _complete(new)
         first_commit = omnigraph.open(new.graph, read_only=True).log()[-1].id
         gate.touch()
         slow.communicate(timeout=SECONDS_MAX)
@@ -186,24 +188,58 @@ def test_apply_that_was_overtaken_starts_no_operation(new: ExampleCluster, tmp_p
     assert omnigraph.open(new.graph, read_only=True).log()[-1].id == first_commit
 
 
-def test_import_plan_and_status_on_s3(new: ExampleCluster, s3_server: S3Server) -> None:
+@pytest.mark.usefixtures("s3_variables")
+def test_life_of_a_cluster_on_s3(new: ExampleCluster, s3_server: S3Server) -> None:
+    """Import, plan, apply, status, use, approve and delete, with the root alone where the files are not needed."""
     root = f"s3://{s3_server.bucket}/{uuid.uuid4().hex}"
     new.edit("cluster.yaml", lambda text: text + f"storage: {root}\n")
-    env = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3_server.endpoint,
-    }
 
     def run(*arguments: str) -> Any:
-        return json.loads(run_command("cluster", *arguments, "--json", cwd=new.path, env=env).stdout)
+        return json.loads(new.run(*arguments, "--json").stdout)
 
-    assert run("import")["state_revision"] == 1
-    planned = run("plan")
+    assert run("cluster", "import")["state_revision"] == 1
+    planned = run("cluster", "plan")
     assert planned["changes"]
-    assert _apply(new, env=env)[1]["converged"]
-    assert run("plan")["changes"] == []
-    status = run("status", "--cluster", root)
+    _complete(new)
+    assert run("cluster", "plan")["changes"] == []
+    status = run("cluster", "status", "--cluster", root)
     assert status["applied_config_digest"] == planned["desired_revision"]["config_digest"]
     assert status["observations"]["graph.books"]["exists"]
+    there = ("--cluster", root, "--graph", "books")
+    (new.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "le guin"}}\n')
+    data = ("--data", "rows.ndjson", "--branch", "review/1", "--from", "main")
+    assert run("load", *there, *data, "--as", "eve")["error_code"] == "policy_denied"
+    assert run("load", *there, *data, "--as", "bo")["total_entities"] == 1
+    new.declare_no_graph()
+    assert new.apply()["resource_statuses"]["graph.books"]["conditions"] == ["approval_required"]
+    assert run("cluster", "approve", "graph.books", "--as", "ada")["approved_by"] == "ada"
+    _complete(new)
+    assert run("cluster", "status", "--cluster", root)["observations"] == {}
+    graph = f"{root}/graphs/books.omni"
+    assert ObjectStore(parse_location(graph)).list("") == (), "every object of the graph is deleted"
+    assert run("query", "-e", "query q() { match { $a: Author } return { $a.name } }", graph)["error"]
+
+
+def test_interrupted_write_is_recovered_under_a_policy_that_denies_writes(applied_in_place: ExampleCluster) -> None:
+    cluster = applied_in_place
+    assert cluster.run("branch", "create", "review/1", "--cluster", ".", "--as", "bo").exit_code == 0
+    add = ("mutate", "-e", 'query q() { insert Author { name: "le guin" } }', "--branch", "review/1", "--as", "bo")
+    killed = subprocess.run(
+        [forked_omnigraph(), *add, "--cluster", "."],
+        cwd=cluster.path,
+        env=environment({ENVIRONMENT_VARIABLE: "publish.before=kill"}),
+        capture_output=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    cluster.edit("base.policy.yaml", lambda text: text.partition("rules:")[0])
+    _complete(cluster)
+    graph = cluster.cluster.open("books", branch="review/1", actor="bo")
+    assert len(graph.pending_writes()) == 1
+    with pytest.raises(AccessDeniedError):
+        graph.mutate('query q() { insert Author { name: "x" } }')
+    assert cluster.run("optimize", "--cluster", ".").exit_code == 0
+    assert graph.pending_writes() == ()
+    authors = "query q() { match { $a: Author } return { $a.name } }"
+    assert graph.query(authors).to_pylist() == [{"a.name": "le guin"}]

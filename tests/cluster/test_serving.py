@@ -6,16 +6,23 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
+from omnigraph.client.mcp import TOOLS
 from omnigraph.cluster.project import Cluster
-from tests.cli.process import environment, omnigraph
-from tests.cluster.conftest import EXAMPLE, ExampleCluster
+from omnigraph.server.routes import ROUTES
+from tests.cli.process import environment
+from tests.cluster.conftest import EXAMPLE, ExampleCluster, start_apply, wait_for_hold
+from tests.forked import forked_omnigraph
 from tests.server.process import HttpAnswer, ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -31,6 +38,19 @@ def _start(cluster: ExampleCluster, *flags: str) -> AbstractContextManager[Serve
 def _ask(server: ServerProcess, actor: str, method: str, path: str, document: Any = None) -> HttpAnswer:
     route = path if path.startswith("/") else f"/graphs/books/{path}"
     return server.send(method, route, document, token=TOKENS[actor])
+
+
+def _run(cluster: ExampleCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that may not return in a process of its own."""
+    return subprocess.run(
+        [forked_omnigraph(), *arguments],
+        env=environment(VARIABLES),
+        cwd=cluster.path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +92,16 @@ def test_denied_and_unknown_queries_are_the_same(server: ServerProcess) -> None:
     assert _ask(server, "eve", "GET", "/whoami").document["graphs"] == []
 
 
-def test_stored_queries_through_the_command_line(server: ServerProcess, cluster: ExampleCluster) -> None:
+def test_stored_queries_through_the_command_line(
+    server: ServerProcess, cluster: ExampleCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_BEARER_TOKEN", TOKENS["bo"])
     address = ("--server", f"http://{server.address}", "--json")
-    env = {"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}
-    read = omnigraph("query", "books_of", *address, "--params", '{"author": "x"}', cwd=cluster.path, env=env)
+    read = cluster.run("query", "books_of", *address, "--params", '{"author": "x"}')
     assert (read.exit_code, json.loads(read.stdout)["query_name"]) == (0, "books_of")
-    denied = omnigraph("mutate", "add_author", *address, "--params", '{"name": "x"}', cwd=cluster.path, env=env)
+    denied = cluster.run("mutate", "add_author", *address, "--params", '{"name": "x"}')
     assert json.loads(denied.stdout)["error_code"] == "policy_denied"
-    unknown = omnigraph("query", "no_such", *address, cwd=cluster.path, env=env)
+    unknown = cluster.run("query", "no_such", *address)
     assert json.loads(unknown.stdout)["error_code"] == "query_not_stored"
 
 
@@ -113,7 +135,7 @@ def test_stdio_runs_stored_reads_of_a_server(server: ServerProcess, cluster: Exa
         _call_message("queries_invoke", name="add_author", params={"name": "x"}, branch="other", expect_mutation=True),
     ]
     ended = subprocess.run(
-        [sys.executable, "-m", "omnigraph.cli.main", "mcp", "--server", f"http://{server.address}"],
+        [forked_omnigraph(), "mcp", "--server", f"http://{server.address}"],
         input="".join(json.dumps(message) + "\n" for message in messages),
         env=environment({"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}),
         cwd=cluster.path,
@@ -128,12 +150,14 @@ def test_stdio_runs_stored_reads_of_a_server(server: ServerProcess, cluster: Exa
     assert (changed["isError"], changed["structuredContent"]["error_code"]) == (True, "query_kind")
 
 
-def test_stored_queries_of_a_server_and_a_cluster_are_the_same(server: ServerProcess, cluster: ExampleCluster) -> None:
-    env = {"OMNIGRAPH_BEARER_TOKEN": TOKENS["bo"]}
+def test_stored_queries_of_a_server_and_a_cluster_are_the_same(
+    server: ServerProcess, cluster: ExampleCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_BEARER_TOKEN", TOKENS["bo"])
     targets = (("--server", f"http://{server.address}"), ("--cluster", str(cluster.path), "--as", "bo"))
 
     def run(target: tuple[str, ...], *words: str) -> Any:
-        outcome = omnigraph(*words, *target, "--json", cwd=cluster.path, env=env)
+        outcome = cluster.run(*words, *target, "--json")
         assert outcome.exit_code == 0, outcome.stderr
         return json.loads(outcome.stdout)
 
@@ -151,6 +175,161 @@ def test_stored_queries_of_a_server_and_a_cluster_are_the_same(server: ServerPro
 def test_only_a_policy_of_the_server_lists_graphs(server: ServerProcess) -> None:
     assert _ask(server, "bo", "GET", "/graphs").document["graphs"] == [{"graph_id": "books", "uri": "graphs/books"}]
     assert _ask(server, "eve", "GET", "/graphs").status == 403
+
+
+TEAM: Final = frozenset({"ada", "bo"})
+ADMINS: Final = frozenset({"ada"})
+NO_ONE: Final = frozenset[str]()
+HIDDEN: Final = {"invoke_query", "invoke_query_if_graph_commit", "getCommitChanges"}
+"""The routes that answer a denied request as if its subject did not exist."""
+CONDITION: Final = {"Omnigraph-If-Graph-Commit": "01KA0000000000000000000000"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """A request about the branch BRANCH, and who may send it if that is main and if it is a review branch."""
+
+    on_main: frozenset[str] = TEAM
+    on_review: frozenset[str] = TEAM
+    path: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    document: dict[str, Any] | None = None
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def on(self, branch: str, commit: str) -> RouteRequest:
+        text = json.dumps([self.path, self.parameters, self.document])
+        path, parameters, document = json.loads(text.replace("BRANCH", branch).replace("COMMIT", commit))
+        return replace(self, path=path, parameters=parameters, document=document)
+
+
+ON_BRANCH: Final = {"branch": "BRANCH"}
+AUTHORS: Final = {"query": "query q() { match { $a: Author } return { $a.name } }", "branch": "BRANCH"}
+ADD: Final = {"query": 'query q() { insert Author { name: "of the table" } }', "branch": "BRANCH"}
+BLOB: Final = {"entity": "node", "type": "Author", "id": "x", "property": "name", "branch": "BRANCH"}
+READ_BOOKS: Final = {"params": {"author": "x"}, "branch": "BRANCH"}
+REQUESTS: Final = {
+    "getSnapshot": RouteRequest(parameters=ON_BRANCH),
+    "getSchema": RouteRequest(parameters=ON_BRANCH),
+    "getCatalog": RouteRequest(parameters=ON_BRANCH),
+    "query": RouteRequest(document=AUTHORS),
+    "explainQuery": RouteRequest(document=AUTHORS),
+    "lintQueries": RouteRequest(document={"files": [], "branch": "BRANCH"}),
+    "export": RouteRequest(document=ON_BRANCH),
+    "mutate": RouteRequest(document=ADD, on_main=NO_ONE),
+    "mutate_if_graph_commit": RouteRequest(document=ADD, headers=CONDITION, on_main=NO_ONE),
+    "load": RouteRequest(document={"data": "", "branch": "BRANCH"}, on_main=NO_ONE),
+    "loadNdjson": RouteRequest(
+        parameters=ON_BRANCH, body=b"", headers={"Content-Type": "application/x-ndjson"}, on_main=NO_ONE
+    ),
+    "listBranches": RouteRequest(),
+    "createBranch": RouteRequest(document={"name": "BRANCH", "from": "main"}, on_main=NO_ONE),
+    "mergeBranches": RouteRequest(
+        document={"source": "review/source", "target": "BRANCH"}, on_main=ADMINS, on_review=ADMINS
+    ),
+    "deleteBranch": RouteRequest(path={"branch": "BRANCH"}, on_main=NO_ONE),
+    "listCommits": RouteRequest(parameters=ON_BRANCH),
+    "getCommitChanges": RouteRequest(path={"commit": "COMMIT"}),
+    "pollChanges": RouteRequest(parameters=ON_BRANCH),
+    "diffStates": RouteRequest(parameters={"from": "main", "to": "BRANCH"}),
+    "getBlob": RouteRequest(parameters=BLOB),
+    "listLog": RouteRequest(),
+    "getGraphHealth": RouteRequest(),
+    "list_queries": RouteRequest(),
+    "invoke_query": RouteRequest(path={"name": "books_of"}, document=READ_BOOKS),
+    "invoke_query_if_graph_commit": RouteRequest(path={"name": "books_of"}, document=READ_BOOKS, headers=CONDITION),
+    "getCommit": RouteRequest(path={"commit": "COMMIT"}),
+}
+"""A request to every route, valid or not: who may send it is decided first. Deletes name a branch that is missing."""
+
+
+def _is_denied(operation: str, status: int, document: Any) -> bool:
+    return status == (404 if operation in HIDDEN else 403) and "error_code" in document
+
+
+@pytest.mark.parametrize("branch", ["main", "review/table"])
+def test_every_route_and_tool_asks_the_policy(server: ServerProcess, branch: str) -> None:
+    for name in ("review/source", "review/table"):
+        assert _ask(server, "bo", "POST", "branches", {"name": name, "from": "main"}).status in (200, 409)
+    commit = _ask(server, "bo", "GET", "commits").document["commits"][0]["graph_commit_id"]
+    tools = {tool.operation: tool.name for tool in TOOLS}
+    allowed: dict[str, set[str]] = {route.operation: set() for route in ROUTES}
+    allowed_tools: dict[str, set[str]] = {operation: set() for operation in tools if operation in allowed}
+    for route, actor in product(ROUTES, TOKENS):
+        subject = "review/missing" if route.operation == "deleteBranch" and branch != "main" else branch
+        request = REQUESTS[route.operation].on(subject, commit)
+        path = route.path.replace(":path", "").format(**request.path)
+        answer = server.send(
+            route.method,
+            f"/graphs/books{path}?{urlencode(request.parameters)}",
+            request.document,
+            body=request.body,
+            headers=request.headers,
+            token=TOKENS[actor],
+        )
+        assert answer.status not in (401, 500, 503), (route.operation, answer.body)
+        is_stream = answer.headers["content-type"] == "application/x-ndjson"
+        if not _is_denied(route.operation, answer.status, {} if is_stream else answer.document):
+            allowed[route.operation].add(actor)
+        if route.operation in tools:
+            names = {"name" if name == "branch" else name: value for name, value in request.path.items()}
+            arguments = {**request.parameters, **(request.document or {}), **names}
+            called = _ask(server, actor, "POST", "mcp", _call_message(tools[route.operation], **arguments)).document
+            content = called["result"]["structuredContent"] if "result" in called else called
+            code = content.get("error_code")
+            if code != "policy_denied" and not (route.operation in HIDDEN and code is not None):
+                allowed_tools[route.operation].add(actor)
+    expected = {name: set(item.on_main if branch == "main" else item.on_review) for name, item in REQUESTS.items()}
+    assert allowed == expected
+    assert allowed_tools == {operation: expected[operation] for operation in allowed_tools}
+
+
+def test_two_servers_write_during_an_apply(server: ServerProcess, cluster: ExampleCluster, tmp_path: Path) -> None:
+    cluster.edit("books.pg", lambda text: text.replace("year: I32?", "year: I32?\n  pages: I32?"))
+    gate = tmp_path / "gate"
+    promoted: list[str] = []
+
+    def write(peer: ServerProcess, branch: str, name: str) -> None:
+        call = {"params": {"name": name}, "branch": branch}
+        assert _ask(peer, "bo", "POST", "queries/add_author", call).status == 200
+        merged = _ask(peer, "ada", "POST", "branches/merge", {"source": branch, "target": "main"})
+        assert merged.status in (200, 409), merged.body
+        if merged.status == 200:
+            promoted.append(name)
+
+    with (
+        _start(cluster, "--reload-seconds", "0.2") as second,
+        start_apply(cluster, f"cluster.schema.before=hold:{gate}") as applying,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        branches = {"review/first": server, "review/second": second}
+        for branch, peer in branches.items():
+            assert _ask(peer, "bo", "POST", "branches", {"name": branch, "from": "main"}).status == 200
+        wait_for_hold(applying, gate)
+
+        def write_several(label: str) -> None:
+            writes = [threads.submit(write, peer, branch, f"{branch} {label}") for branch, peer in branches.items()]
+            for running in writes:
+                running.result()
+
+        write_several("while the apply is held")
+        gate.touch()
+        write_several("while it changes the schema")
+        stdout, _ = applying.communicate(timeout=SECONDS_MAX)
+        assert applying.returncode == 0, stdout
+        write_several("after it")
+        revision = json.loads(stdout)["state_revision"]
+        for peer in branches.values():
+            wait_until(
+                lambda peer=peer: (  # type: ignore[misc]
+                    peer.send("GET", "/readyz").document["serving_revision"] == revision
+                ),
+                "the revision is served",
+            )
+            assert "pages: I32?" in _ask(peer, "bo", "GET", "schema").document["schema_source"]
+            rows = _ask(peer, "bo", "POST", "query", {"query": AUTHORS["query"]}).document["rows"]
+            assert set(promoted) <= {row["a.name"] for row in rows}
+    assert any("after it" in name for name in promoted)
 
 
 def test_new_revision_is_served_without_a_restart(server: ServerProcess, cluster: ExampleCluster) -> None:
@@ -201,13 +380,13 @@ def test_broken_graph_is_quarantined(new: ExampleCluster) -> None:
         assert "graphs/books" in listed["quarantined"][0]["message"]
         assert str(new.path) not in json.dumps(listed)
     strict = ("serve", "--cluster", ".", "--require-all-graphs", "--bind", "127.0.0.1:0")
-    refused = omnigraph(*strict, cwd=new.path, env=VARIABLES)
-    assert refused.exit_code == 1
+    refused = _run(new, *strict)
+    assert refused.returncode == 1
     assert "1 of 2 graphs cannot be served: books" in refused.stderr
 
 
 def test_managed_path_is_not_served_without_its_policy(applied: ExampleCluster) -> None:
     command = ("serve", "graphs/books.omni", "--unauthenticated", "--bind", "127.0.0.1:0")
-    refused = omnigraph(*command, cwd=applied.path)
-    assert refused.exit_code == 3
+    refused = _run(applied, *command)
+    assert refused.returncode == 3
     assert "is managed by the cluster" in refused.stderr

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from omnigraph.base.authorization import AllowAll
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.plan import LoadOptions, open_source, plan_load
@@ -31,7 +32,7 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
 
 def load_here(root: Location, data: object, type_name: str | None = None, mode: str = "append") -> Loaded:
     """Load as `Graph.load` does, without Spark."""
-    options = LoadOptions(mode=mode, actor="ada", type=type_name)
+    options = LoadOptions(mode=mode, actor="ada", gate=AllowAll(), type=type_name)
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan) as source:
         named = plan.inputs.type_names

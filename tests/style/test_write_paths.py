@@ -54,6 +54,37 @@ def test_only_listed_modules_call_storage(prefix: str, sources: list[SourceFile]
     assert calls == [], f"only {', '.join(CALLERS[prefix])} may call these"
 
 
+WRITE_PATH: Final = {
+    "omnigraph.graph.write.commit": {"write", "WriteRequest"},
+    "omnigraph.graph.branches": {"create_branch", "delete_branch", "create_branch_with_write"},
+}
+WRITERS: Final = {
+    # Writes of data. `Graph` asks the gate before it calls them, `pipeline.load.plan` before a load.
+    "omnigraph.api.graph",
+    "omnigraph.pipeline.load.run",
+    "omnigraph.graph.merge.run",
+    "omnigraph.engine.mutation.text",
+    "omnigraph.pipeline.embed.run",
+    # Writes of the system, which no policy denies. `cluster apply` asks before it changes a schema.
+    "omnigraph.graph.branches",
+    "omnigraph.maintenance.repair",
+    "omnigraph.maintenance.schema_apply",
+    "omnigraph.maintenance.optimize.commit",
+}
+
+
+def test_only_listed_modules_write(sources: list[SourceFile]) -> None:
+    """A new entry must ask the gate; add it to the tables of `tests/cluster/test_gate` too."""
+    writers = {
+        source.module
+        for source in sources
+        for node in source.nodes
+        if isinstance(node, ast.ImportFrom)
+        and {alias.name for alias in node.names} & WRITE_PATH.get(node.module or "", set())
+    }
+    assert writers == WRITERS
+
+
 def test_all_ways_to_name_a_function_are_recognized() -> None:
     text = "from a import commit_b as x\nimport c\nc.commit_d()\ncommit_e()\n"
     assert set(_used(SourceFile(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}

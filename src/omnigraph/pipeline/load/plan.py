@@ -35,6 +35,8 @@ class LoadOptions:
 
     mode: str
     actor: str
+    gate: GraphGate
+    """Decides whether the actor may load. It has no default, so that no caller forgets it."""
     type: str | None = None
     """The type of rows that do not name it themselves."""
     base: str | None = None
@@ -46,8 +48,6 @@ class LoadOptions:
     runner: AutoRunner = field(default_factory=AutoRunner)
     """Where the tasks run."""
     progress: Report = ignore_progress
-    gate: GraphGate = field(default_factory=AllowAll)
-    """Decides whether the actor may load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

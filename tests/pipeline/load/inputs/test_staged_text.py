@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.base.authorization import AllowAll
 from omnigraph.base.errors import UsageError
 from omnigraph.pipeline.load.inputs.staged_text import StreamInput
 from omnigraph.pipeline.load.plan import LoadOptions, plan_load, run_load
@@ -109,7 +110,7 @@ def test_a_stream_is_loaded_by_its_content(tmp_path: Path, data: bytes, type_nam
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     before = files(graph.location)
     source = [NamedData(StreamInput(BytesIO(data), "<stdin>"), type_name)]
-    run_load(plan_load(graph.location, "main", source, LoadOptions(mode="append", actor="ada")))
+    run_load(plan_load(graph.location, "main", source, LoadOptions(mode="append", actor="ada", gate=AllowAll())))
     assert [(row["slug"], row["age"]) for row in rows(graph, "Person")] == [("ada", 36)]
     assert not [name for name in files(graph.location) - before if "__scratch" in name]
 
@@ -121,5 +122,5 @@ def test_a_stream_of_another_kind_is_rejected(tmp_path: Path, data: bytes, type_
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     source = [NamedData(StreamInput(BytesIO(data), "<stdin>"), type_name)]
     with pytest.raises(UsageError) as refused:
-        run_load(plan_load(graph.location, "main", source, LoadOptions(mode="append", actor="ada")))
+        run_load(plan_load(graph.location, "main", source, LoadOptions(mode="append", actor="ada", gate=AllowAll())))
     assert refused.value.code == code
