@@ -83,7 +83,7 @@ def test_denied_load_writes_nothing(applied_in_place: ExampleCluster) -> None:
     applied = applied_in_place
     (applied.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "le guin"}}\n')
     before = tree(applied.graph)
-    denied = applied.run("load", *HERE, "--data", "rows.ndjson", "--as", "bo", "--runner", "spark", "--json")
+    denied = applied.run("load", *HERE, "--data", "rows.ndjson", "--as", "bo", "--json")
     document = json.loads(denied.stdout)
     assert (denied.exit_code, document["error_code"]) == (1, "policy_denied")
     assert document["error"] == "policy denied action 'change' on branch 'main' for actor 'bo'"
@@ -136,8 +136,16 @@ def test_applied_provider_creates_vectors(new: ExampleCluster) -> None:
     og.open(new.graph).load([{"name": "a", "vec": [1.0, 0.0, 0.0, 0.0]}], type="Doc")
     near = new.run("query", "near", *HERE, "--json")
     assert json.loads(near.stdout)["rows"] == [{"d.name": "a"}], near.stderr
+    streamed = new.run("query", "near", *HERE, "--format", "jsonl")
+    assert json.loads(streamed.stdout) == {"d.name": "a"}, streamed.stderr
+    assert new.run("explain", "near", *HERE, "--analyze").exit_code == 0
+    graph = og.cluster(new.path).open("books")
+    text = (new.path / "queries" / "books.gq").read_text()
+    for rows in (graph.query(text), graph.prepare(text).run(), graph.query(text, runner="spark")):
+        assert rows.to_pylist() == [{"d.name": "a"}]
     og.open(new.graph).load([{"name": "b"}], type="Doc")
     assert new.run("branch", "create", "review/1", *HERE, "--as", "bo").exit_code == 0
+    assert graph.checkout("review/1").embed(actor="bo", dry_run=True).pending == 1
     embedded = new.run("embed", *HERE, "--branch", "review/1", "--json", "--as", "bo")
     [stats] = json.loads(embedded.stdout)["properties"]
     assert (stats["embedded"], stats["model"]) == (1, "of-the-cluster"), embedded.stderr

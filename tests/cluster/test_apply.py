@@ -182,3 +182,8 @@ def test_managed_graph_is_changed_only_by_apply(applied: ExampleCluster) -> None
     with pytest.raises(RefusedError, match="managed"):
         graph.apply_schema(graph.schema)
     assert graph.mutate('query q() { insert Author { name: "x" } }').affected_nodes == 1
+    (applied.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "y"}}\n')
+    assert applied.run("load", "graphs/books.omni", "--data", "rows.ndjson").exit_code == 0
+    names = "query q() { match { $a: Author } return { $a.name } order { $a.name } }"
+    rows = json.loads(applied.run("query", "-e", names, "graphs/books.omni", "--json").stdout)["rows"]
+    assert rows == [{"a.name": "x"}, {"a.name": "y"}]

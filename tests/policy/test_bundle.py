@@ -9,7 +9,7 @@ import pytest
 from omnigraph.base import limits
 from omnigraph.base.authorization import AccessAction
 from omnigraph.base.diagnostics import Diagnostic, Diagnostics
-from omnigraph.policy.bundle import BranchScope, Bundle, BundleKind, parse_bundle
+from omnigraph.policy.bundle import BranchScope, Bundle, BundleKind, join_bundles, parse_bundle
 from omnigraph.policy.cedar import compile_bundle
 
 TEAM: Final = """
@@ -52,6 +52,41 @@ def test_reads_groups_rules_and_scopes() -> None:
 )
 def test_protected_branches(branch: str, is_protected: bool) -> None:
     assert parse(TEAM).is_protected(branch) is is_protected
+
+
+OTHER: Final = """
+version: 1
+groups:
+  team: [no, on, act-bo, act-ada]
+  readers: [eve]
+protected_branches: [stable]
+rules:
+  - id: readers-read
+    allow: { actors: { group: readers }, actions: [read] }
+"""
+
+
+def test_several_files_are_one_policy() -> None:
+    problems = Diagnostics()
+    joined = join_bundles([parse(TEAM), parse(OTHER)], problems)
+    assert joined is not None, problems.items
+    assert [rule.id for rule in joined.rules][-1] == "readers-read"
+    assert sorted(joined.groups) == ["admins", "readers", "team"]
+    assert (joined.is_protected("main"), joined.is_protected("stable"), joined.is_protected("x")) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OTHER.replace("act-bo, ", ""), "the group 'team' has other actors than in 'p.yaml'"),
+        (OTHER.replace("readers-read", "team-reads"), "duplicate rule 'team-reads': the first one is in 'p.yaml'"),
+        (OTHER.replace("[read]", "[graph_list]"), "rules about a server: expected rules about a graph"),
+    ],
+)
+def test_files_that_do_not_fit_together(text: str, message: str) -> None:
+    problems = Diagnostics()
+    assert join_bundles([parse(TEAM), parse(text)], problems) is None
+    assert message in problems.items[0].message
 
 
 INVALID: Final = {

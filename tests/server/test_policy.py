@@ -17,7 +17,14 @@ from tests.policy.test_bundle import TEAM
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, HttpAnswer, ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
 
-TOKENS: Final = {"act-ada": "token-ada", "act-bo": "token-bo", "stranger": "token-stranger"}
+TOKENS: Final = {"act-ada": "token-ada", "act-bo": "token-bo", "stranger": "token-stranger", "auditor": "token-au"}
+AUDITORS: Final = """
+version: 1
+groups: { auditors: [auditor] }
+rules:
+  - id: auditors-read-protected-branches
+    allow: { actors: { group: auditors }, actions: [read], branch_scope: protected }
+"""
 INSERT: Final = 'query a() { insert Person { slug: "x" } }'
 
 
@@ -26,6 +33,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("policy")
     (directory / "tokens.json").write_text(json.dumps(TOKENS))
     (directory / "team.yaml").write_text(TEAM)
+    (directory / "auditors.yaml").write_text(AUDITORS)
     graph = og.init(str(directory / "graph.omni"), SCHEMA)
     (directory / "people.jsonl").write_text(LINES)
     graph.load(str(directory / "people.jsonl"))
@@ -39,9 +47,10 @@ def server(directory: Path) -> Iterator[ServerProcess]:
         yield process
 
 
-def start(directory: Path) -> Any:
-    variables = {"OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(directory / "tokens.json")}
-    return serve(directory / "graph.omni", directory, "--policy", str(directory / "team.yaml"), environment=variables)
+def start(directory: Path, **more: str) -> Any:
+    variables = {"OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(directory / "tokens.json"), **more}
+    policies = ("--policy", str(directory / "team.yaml"), "--policy", str(directory / "auditors.yaml"))
+    return serve(directory / "graph.omni", directory, *policies, environment=variables)
 
 
 def ask(server: ServerProcess, actor: str, method: str, path: str, document: Any = None) -> HttpAnswer:
@@ -90,6 +99,13 @@ def test_team_writes_on_its_branches_and_admins_promote(server: ServerProcess) -
     assert ask(server, "act-ada", "POST", "branches/merge", {"source": "draft", "target": "main"}).status == 200
 
 
+def test_rules_of_a_second_file(server: ServerProcess) -> None:
+    """The first file protects main, and the second one has a rule about protected branches."""
+    assert ask(server, "auditor", "POST", "query", {"query": ALL_PEOPLE}).status == 200
+    assert ask(server, "auditor", "POST", "query", {"query": ALL_PEOPLE, "branch": "review"}).status == 403
+    assert ask(server, "auditor", "GET", "branches").status == 403, "a request without a branch"
+
+
 def test_changes_of_a_commit_that_the_actor_must_not_read_are_those_of_an_unknown_commit(server: ServerProcess) -> None:
     commit = ask(server, "act-ada", "GET", "commits").document["commits"][0]["graph_commit_id"]
     denied = ask(server, "stranger", "GET", f"commits/{commit}/changes")
@@ -135,19 +151,28 @@ def test_decisions_are_logged_without_tokens(server: ServerProcess) -> None:
 
 
 def test_sighup_takes_a_valid_policy_and_keeps_the_old_one_otherwise(directory: Path, tmp_path: Path) -> None:
-    for name in ("tokens.json", "team.yaml"):
+    """The server has no slot for changes: a denied one needs none, and an allowed one is told to wait."""
+    for name in ("tokens.json", "team.yaml", "auditors.yaml"):
         (tmp_path / name).write_text((directory / name).read_text())
     og.init(str(tmp_path / "graph.omni"), SCHEMA)
-    with start(tmp_path) as server:
-        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 403
+    call = {"name": "mutate", "arguments": {"query": INSERT}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+
+    def outcomes(server: ServerProcess) -> list[Any]:
+        answer = ask(server, "act-bo", "POST", "mcp", message)
+        document = answer.document["result"]["structuredContent"] if answer.status == 200 else answer.document
+        return [ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status, document["error_code"]]
+
+    with start(tmp_path, OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX="0") as server:
+        assert outcomes(server) == [403, "policy_denied"]
         (tmp_path / "team.yaml").write_text(TEAM.replace("branch_scope: unprotected", "branch_scop: any"))
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "unknown member" in server.log.read_text(), "the log says that the policy is invalid")
-        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 403
+        assert outcomes(server) == [403, "policy_denied"]
         (tmp_path / "team.yaml").write_text(TEAM.replace("branch_scope: unprotected", "branch_scope: any"))
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "tokens read" in server.log.read_text(), "the log says that the policy was read")
-        assert ask(server, "act-bo", "POST", "mutate", {"query": INSERT}).status == 200
+        assert outcomes(server) == [429, "too_many_changes"]
 
 
 BOOT_ERRORS: Final = {

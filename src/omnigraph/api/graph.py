@@ -248,7 +248,8 @@ class Graph(Displayed):
             name: Which query of the text to run.
             as_of: The state to read, as for `snapshot`.
             runner: `spark` is for graphs that are too large for one machine. It searches without indexes.
-            embed: Makes vectors from the texts that the query passes to `nearest`. Default: as for `Graph.embed`.
+            embed: Makes vectors from the texts that the query passes to `nearest`. Default: the provider of the cluster
+                of the graph, or the one that the environment configures.
             limits: How much memory and time the query may use.
             exact: Search without indexes, which can be approximate.
             progress: A function that receives the progress of Spark.

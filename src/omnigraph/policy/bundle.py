@@ -6,7 +6,7 @@ What no rule allows is denied, so a misspelled member is an error and never a wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -116,6 +116,44 @@ def parse_bundle(text: str, source: str, read_cedar: Callable[[str], str], probl
         return None
     return Bundle(
         source=source, kind=_bundle_kind(rules), groups=groups, protected_branches=protected, rules=rules, cedar=cedar
+    )
+
+
+def join_bundles(bundles: Sequence[Bundle], problems: Diagnostics) -> Bundle | None:
+    """Return one bundle with everything that several files declare; None, with problems, if they do not fit together.
+
+    A group of two files must have the same actors, and a rule is in one file: an edit of one file must not change what
+    another one means.
+    """
+    count_before = len(problems.items)
+    first = bundles[0]
+    groups: dict[str, tuple[str, ...]] = {}
+    group_sources: dict[str, Bundle] = {}
+    rule_sources: dict[str, Bundle] = {}
+    for bundle in bundles:
+        if bundle.kind is not first.kind:
+            message = f"rules about a {bundle.kind}: expected rules about a {first.kind}, as in '{first.source}'"
+            problems.error(POLICY_INVALID, bundle.source, None, message)
+        for name, actors in bundle.groups.items():
+            other = group_sources.setdefault(name, bundle)
+            if set(other.groups[name]) != set(actors):
+                message = f"the group '{name}' has other actors than in '{other.source}'"
+                problems.error(POLICY_INVALID, bundle.source, None, message)
+        for rule in bundle.rules:
+            other = rule_sources.setdefault(rule.id, bundle)
+            if other is not bundle:
+                message = f"duplicate rule '{rule.id}': the first one is in '{other.source}'"
+                problems.error(POLICY_INVALID, bundle.source, None, message)
+        groups.update(bundle.groups)
+    if len(problems.items) > count_before:
+        return None
+    return Bundle(
+        source=", ".join(bundle.source for bundle in bundles),
+        kind=first.kind,
+        groups=groups,
+        protected_branches=tuple(name for bundle in bundles for name in bundle.protected_branches),
+        rules=tuple(rule for bundle in bundles for rule in bundle.rules),
+        cedar=tuple(text for bundle in bundles for text in bundle.cedar),
     )
 
 

@@ -6,6 +6,7 @@ rejected.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from errno import EACCES, EFBIG
 from pathlib import Path
@@ -18,7 +19,7 @@ from omnigraph.base.display import did_you_mean
 from omnigraph.base.errors import UsageError
 from omnigraph.base.text_files import read_bytes
 from omnigraph.base.yaml_text import YamlNode, YamlReader, parse_yaml
-from omnigraph.policy.bundle import Bundle, parse_bundle
+from omnigraph.policy.bundle import Bundle, join_bundles, parse_bundle
 from omnigraph.policy.cedar import CompiledPolicy, compile_bundle
 from omnigraph.policy.decide import PolicyDecision, decide
 
@@ -48,12 +49,15 @@ class CaseResult:
         return self.case.expects_allow is self.decision.is_allowed
 
 
-def read_policy(path: Path, graph_id: str) -> CompiledPolicy:
-    """Return the policy of a file, compiled for one graph; raise with every problem if it is invalid."""
+def read_policy(paths: Sequence[Path], graph_id: str) -> CompiledPolicy:
+    """Return the policy of one file or several, compiled for one graph; raise with every problem if it is invalid."""
     problems = Diagnostics()
-    bundle = read_bundle(path, problems)
-    policy = None if bundle is None else compile_bundle(bundle, graph_id, problems)
-    problems.raise_errors(f"the policy '{path}'", "Correct the file, then run `omnigraph policy validate` again.")
+    bundles = [read_bundle(path, problems) for path in paths]
+    valid = [bundle for bundle in bundles if bundle is not None]
+    joined = join_bundles(valid, problems) if len(valid) == len(bundles) else None
+    policy = None if joined is None else compile_bundle(joined, graph_id, problems)
+    names = ", ".join(f"'{path}'" for path in paths)
+    problems.raise_errors(f"the policy {names}", "Correct the file, then run `omnigraph policy validate` again.")
     assert policy is not None
     return policy
 

@@ -61,7 +61,8 @@ class ServerSettings:
     bind: str
     access: AccessState
     is_unauthenticated: bool
-    policy: Path | None
+    policies: tuple[Path, ...]
+    """The files of the policy of a graph; without one, `access` decides."""
     tls_certificate: Path | None
     tls_key: Path | None
     root_path: str
@@ -91,11 +92,11 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     start_log(as_json=settings.logs_json)
     if not is_loopback(host) and settings.tls_certificate is None:
         log_event("warning: tokens and data are sent unencrypted; use a certificate, or a proxy with TLS")
-    current = _Current(environment, settings.policy)
+    current = _Current(environment, settings.policies)
     admission, waiting = Admission(), Waiting()
     source: _OneGraph | Deployment
     if settings.store is not None:
-        state = choose_state(settings.policy is not None)
+        state = choose_state(bool(settings.policies))
         source = _OneGraph(_serve_graph(settings, settings.store, state, current, admission))
     else:
         assert settings.cluster is not None, "a server has a graph or a cluster"
@@ -208,13 +209,13 @@ def _make_gate(state: AccessState, current: _Current, graph: LocalGraph) -> Acti
 
 
 class _Current:
-    """The tokens of the environment and the policy of a file. SIGHUP reads both; invalid ones change nothing."""
+    """The tokens of the environment and the policy of files. SIGHUP reads both; invalid ones change nothing."""
 
-    def __init__(self, environment: Mapping[str, str], policy_file: Path | None) -> None:
+    def __init__(self, environment: Mapping[str, str], policy_files: tuple[Path, ...]) -> None:
         self._environment = environment
-        self._policy_file = policy_file
+        self._policy_files = policy_files
         self._tokens = TokenTable.make(read_tokens(environment))
-        self._policy = None if policy_file is None else _read_policy(policy_file)
+        self._policy = _read_policy(policy_files) if policy_files else None
 
     def tokens(self) -> TokenTable:
         """Return the current tokens."""
@@ -229,7 +230,7 @@ class _Current:
         """Read the tokens and the policy again."""
         try:
             tokens = TokenTable.make(read_tokens(self._environment))
-            policy = None if self._policy_file is None else _read_policy(self._policy_file)
+            policy = _read_policy(self._policy_files) if self._policy_files else None
         except OmnigraphError as error:
             log_event("tokens not read", reason=error.render())
         else:
@@ -237,11 +238,11 @@ class _Current:
             log_event("tokens read", actors=len(tokens.actors), rules=0 if policy is None else len(policy.bundle.rules))
 
 
-def _read_policy(path: Path) -> CompiledPolicy:
-    policy = read_policy(path, DEFAULT_GRAPH)
+def _read_policy(paths: tuple[Path, ...]) -> CompiledPolicy:
+    policy = read_policy(paths, DEFAULT_GRAPH)
     if policy.bundle.kind is BundleKind.SERVER:
         raise UsageError(
-            f"the policy '{path}' is about the server: expected rules about a graph",
+            f"the policy '{policy.bundle.source}' is about the server: expected rules about a graph",
             code="policy_kind",
             hint="Pass a file with rules about a graph. A server of one graph lists that graph to every token.",
         )

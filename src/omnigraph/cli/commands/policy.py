@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from omnigraph.policy.cedar import CompiledPolicy
     from omnigraph.policy.files import CaseResult
 
-PolicyFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The policy, a YAML file.")]
+PolicyFiles = Annotated[
+    list[Path] | None, typer.Option("--file", metavar="FILE", help="The policy, a YAML file. Repeatable.")
+]
 GraphId = Annotated[str | None, typer.Option("--graph", metavar="ID", help="The graph to which the policy applies.")]
 DeployedIn = Annotated[
     str | None, typer.Option("--cluster", metavar="DIR|URI", help="Use the applied policy of a graph of this cluster.")
@@ -29,22 +31,22 @@ DeployedIn = Annotated[
 class PolicyArguments:
     """A policy: a file, or the applied one of a graph of a cluster."""
 
-    file: PolicyFile = None
+    files: PolicyFiles = None
     cluster: DeployedIn = None
     graph: GraphId = None
 
     def read(self) -> CompiledPolicy:
         """Return the policy; raise if it is invalid, or if not exactly one is named."""
-        if (self.file is None) == (self.cluster is None):
+        if bool(self.files) == (self.cluster is not None):
             raise UsageError(
                 "expected one policy: a file, or the applied policy of a cluster",
                 code="usage",
                 hint="Pass `--file FILE`, or `--cluster DIR --graph ID`.",
             )
-        if self.file is not None:
+        if self.files:
             from omnigraph.policy.files import read_policy
 
-            return read_policy(self.file, self.graph or "default")
+            return read_policy(self.files, self.graph or "default")
         assert self.cluster is not None
         from omnigraph.cluster.addressing import find_graph
         from omnigraph.cluster.serving import read_policy_of
@@ -69,7 +71,7 @@ class PolicyArguments:
 def validate(source: PolicyArguments, *, output: TextOutput) -> None:
     """Check a policy file and the Cedar files that it names.
 
-    Reports every problem in one run, with file and line.
+    Reports every problem in one run, with file and line. Several files are one policy.
     """
     from omnigraph.wire.policy import validate_output
 

@@ -33,8 +33,10 @@ class LogFormat(StrEnum):
 
 AccessOption = Annotated[TokenAccess, typer.Option("--access", help="What every token may do.")]
 PolicyOption = Annotated[
-    Path | None,
-    typer.Option("--policy", metavar="FILE", help="A policy that decides who may do what, instead of --access."),
+    list[Path] | None,
+    typer.Option(
+        "--policy", metavar="FILE", help="A policy that decides who may do what, instead of --access. Repeatable."
+    ),
 ]
 Unauthenticated = Annotated[
     bool, typer.Option("--unauthenticated", help="Require no token, and allow everything to everyone.")
@@ -80,7 +82,7 @@ def serve(
     *,
     bind: Bind = "127.0.0.1:8080",
     access: AccessOption = TokenAccess.READ,
-    policy: PolicyOption = None,
+    policies: PolicyOption = None,
     unauthenticated: Unauthenticated = False,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -104,7 +106,7 @@ def serve(
     scope = _find_scope(target)
     cluster = scope if isinstance(scope, ClusterScope) else None
     location = target.locate() if cluster is None else None
-    if cluster is not None and (policy is not None or cluster.graph is not None):
+    if cluster is not None and (policies or cluster.graph is not None):
         raise UsageError(
             "a cluster declares its graphs and policies: `--policy` and `--graph` cannot be used with it",
             code="usage",
@@ -136,7 +138,7 @@ def serve(
         bind=bind,
         access=AccessState(access.value),
         is_unauthenticated=unauthenticated,
-        policy=policy,
+        policies=tuple(policies or ()),
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         root_path=root_path,
