@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +57,12 @@ def main() -> None:
                 "keys": sorted({headers.get("Authorization", "") for _, headers, _ in provider.requests}),
             }
             provider.requests.clear()
+        constant = og.EmbeddingProvider(lambda _: [1.0, *[0.0] * 7])
+        nearest = 'query q() { match { $n: Note } return { $n.k as k } order { nearest($n.vec, "x") } limit 3 }'
+        document["nearest"] = [
+            replace(graph, provider=constant).query(nearest, runner=runner).to_pylist() for runner in runners
+        ]
+        document["requests"] = len(provider.requests)
         provider.always = _fail
         os.environ["OMNIGRAPH_EMBED_RETRY_ATTEMPTS"] = "1"
         try:

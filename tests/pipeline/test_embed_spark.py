@@ -22,6 +22,10 @@ def test_same_rows_and_report_and_no_key(world: ProcessEnvironment) -> None:
     assert spark["keys"] == [f"Bearer {KEY}"]
     [stats] = spark["report"]["properties"]
     assert (stats["pending"], stats["embedded"], stats["failed"], stats["texts"]) == (60, 58, 2, 40)
+    local_rows, spark_rows = document["nearest"]
+    assert len(local_rows) == 3
+    assert local_rows == spark_rows
+    assert document["requests"] == 0, "both used the provider of the graph, not that of the environment"
     code, status, message = document["failed"]
     assert (code, status) == ("embedding_failed", 500)
     assert KEY not in message
