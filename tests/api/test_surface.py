@@ -20,8 +20,8 @@ from omnigraph.base.display import Displayed
 GRAPH = """
     actor apply_schema branch build_indexes changes checkout cleanup close create_branch delete_branch diff doctor
     embed explain export fix_location gate get_commit index_status list_branches load location log maintain merge
-    mutate optimize pending_writes plan_schema prepare query read_only recoveries repair require_writable revert
-    schema snapshot spark summary table to_networkx types uri
+    mutate optimize pending_writes plan_schema prepare provider query read_only recoveries repair require_writable
+    revert schema snapshot spark summary table to_networkx types uri
 """
 RESULT = """
     batches columns row scalar schema source stream to_arrow to_json to_pandas to_polars to_pylist

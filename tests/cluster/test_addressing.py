@@ -139,7 +139,7 @@ def test_applied_provider_creates_vectors(new: ExampleCluster) -> None:
     streamed = new.run("query", "near", *HERE, "--format", "jsonl")
     assert json.loads(streamed.stdout) == {"d.name": "a"}, streamed.stderr
     assert new.run("explain", "near", *HERE, "--analyze").exit_code == 0
-    graph = og.cluster(new.path).open("books")
+    graph = og.cluster(str(new.path)).open("books")
     text = (new.path / "queries" / "books.gq").read_text()
     assert graph.query(text).to_pylist() == graph.prepare(text).run().to_pylist() == [{"d.name": "a"}]
     og.open(new.graph).load([{"name": "b"}], type="Doc")
