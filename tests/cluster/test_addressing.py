@@ -37,6 +37,7 @@ def test_stored_queries_by_name(applied: ExampleCluster) -> None:
     og.open(applied.graph).mutate(ADD)
     books = applied.run("query", "books_of", *HERE, "--params", '{"author": "le guin"}', "--json")
     assert json.loads(books.stdout)["query_name"] == "books_of"
+    assert "a stored query: add_author, books_of" in applied.run("query", *HERE).stderr
     unknown = applied.run("query", "book_of", *HERE)
     assert unknown.exit_code == 1
     assert "did you mean 'books_of'?" in unknown.stderr

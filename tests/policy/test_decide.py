@@ -124,6 +124,7 @@ def test_extent() -> None:
     own = PolicyGate(compiled(TEAM.replace("target_branch_scope: any", "target_branch_scope: unprotected")))
     assert own.extent("act-ada", AccessAction.BRANCH_CREATE, ["main"]) == "some"
     assert own.extent("act-ada", AccessAction.BRANCH_MERGE, ["main"]) == "none"
+    assert gate.extent("act-bo", AccessAction.CHANGE, ["main"]) == "some", "a branch that does not exist yet"
 
 
 GRAPH_ACTIONS: Final = sorted(BRANCH_ACTIONS | TARGET_ACTIONS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -173,15 +173,17 @@ class QueryArguments:
 
     def _read_text(self, *, is_run: bool) -> tuple[str, str]:
         """Return the name of the text and the text: of a file, of the command line, or of a stored query."""
-        if self.query is None and self.text is None and self.query_name is not None:
+        if self.query is None and self.text is None:
             scope = self.target.find_scope()
-            if is_run and isinstance(scope, ServerScope):
+            if is_run and isinstance(scope, ServerScope) and self.query_name is not None:
                 return self.query_name, ""
             if isinstance(scope, ClusterScope):
                 from omnigraph.cluster.addressing import find_graph
-                from omnigraph.cluster.serving import read_stored_query
+                from omnigraph.cluster.serving import read_stored_query, stored_queries
 
                 graph = find_graph(scope.address, scope.graph)
+                if self.query_name is None:
+                    raise _no_query(self.context.command_path, stored_queries(graph.ledger, graph.id))
                 text = read_stored_query(graph.store, graph.ledger, graph.id, self.query_name)
                 return f"query.{graph.id}.{self.query_name}", text
         files = [] if self.query is None else [self.query]
@@ -251,10 +253,15 @@ def read_queries(command: str, files: list[Path] | None, text: str | None) -> li
     if text is not None:
         texts.append((INLINE_QUERY, text))
     if not texts:
-        raise UsageError(
-            f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`."
-        )
+        raise _no_query(command)
     return texts
+
+
+def _no_query(command: str, stored_names: Sequence[str] = ()) -> UsageError:
+    stored = f", or the name of a stored query: {', '.join(stored_names)}" if stored_names else ""
+    return UsageError(
+        f"`{command}` needs a query", code="query_text_missing", hint=f"Pass `--query FILE` or `-e TEXT`{stored}."
+    )
 
 
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.client.http import Connection
     from omnigraph.client.protocol import GraphClient
     from omnigraph.cluster.addressing import ClusterGraph
-    from omnigraph.embedding.provider import ConfiguredProvider
 
 SUFFIX: Final = ".omni"
 """The usual suffix of graphs. Branches, commits and queries never have it."""
@@ -318,11 +317,10 @@ class StorageArguments:
         deployed = self.find_deployed()
         return AllowAll() if deployed is None else deployed.gate
 
-    @property
-    def provider(self) -> ConfiguredProvider | None:
-        """The deployed embedding provider of a graph of a cluster; None: the one that the environment configures."""
+    def bind(self, graph: Graph) -> Graph:
+        """Return the opened graph; one of a cluster has its deployed policy and embedding provider."""
         deployed = self.find_deployed()
-        return None if deployed is None else deployed.find_provider(os.environ)
+        return graph if deployed is None else deployed.bind(graph)
 
     def find_deployed(self) -> ClusterGraph | None:
         """Return the deployed graph of a cluster; None for any other graph."""
@@ -339,7 +337,7 @@ class StorageArguments:
 
         from omnigraph.api.graph import Graph
 
-        return Graph(location, branch=branch, read_only=True, spark=spark, provider=self.provider)
+        return self.bind(Graph(location, branch=branch, read_only=True, spark=spark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,8 +387,7 @@ class GraphArguments(StorageArguments):
         from omnigraph.api.graph import Graph
         from omnigraph.client.local import LocalGraph
 
-        gate = AllowAll() if read_only else self.gate
-        graph = Graph(storage, actor=self.choose_actor(actor), read_only=read_only, gate=gate, provider=self.provider)
+        graph = self.bind(Graph(storage, actor=self.choose_actor(actor), read_only=read_only))
         client = LocalGraph(
             graph=graph,
             uri=storage.uri,

@@ -6,10 +6,12 @@ the repair of a graph.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.cluster.config import CONFIG_FILE, parse_storage
@@ -33,6 +35,10 @@ class ClusterGraph:
     def gate(self) -> AppliedGate:
         """The gate of its deployed policy; without one it allows everything."""
         return AppliedGate(self.store, self.ledger, self.id)
+
+    def bind(self, graph: Graph) -> Graph:
+        """Return the opened graph with its deployed policy and embedding provider."""
+        return replace(graph, gate=self.gate, provider=self.find_provider(os.environ))
 
     def find_provider(self, environment: Mapping[str, str]) -> ConfiguredProvider | None:
         """Return its deployed embedding provider, or None. Its key is a variable of the environment."""

@@ -6,7 +6,6 @@ every problem.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +65,7 @@ class Cluster:
             ('node:Author', 'node:Book', 'edge:Wrote')
         """
         graph = find_graph(self.address, graph_id)
-        provider = graph.find_provider(os.environ)
-        return Graph(graph.location, branch=branch, actor=actor, gate=graph.gate, provider=provider)
+        return graph.bind(Graph(graph.location, branch=branch, actor=actor))
 
     def validate(self) -> documents.ClusterValidateOutput:
         """Check all files, and return the resources that they declare.

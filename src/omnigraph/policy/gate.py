@@ -59,8 +59,11 @@ class PolicyGate:
             requests = [Authority(action=action)]
         if action is AccessAction.READ:
             requests.append(Authority(action=action))
-        if action is AccessAction.BRANCH_CREATE:  # a branch that does not exist yet
+        # A branch that does not exist yet: a team that writes only on its own branches creates one first.
+        if action is AccessAction.BRANCH_CREATE:
             requests.append(Authority(action=action, target=_NEW_BRANCH))
+        if action is AccessAction.CHANGE:
+            requests.append(Authority(action=action, branch=_NEW_BRANCH))
         answers = {decide(self.policy, actor, authority).is_allowed for authority in requests}
         return "some" if len(answers) > 1 else "all" if answers == {True} else "none"
 

@@ -23,7 +23,8 @@ def start_log(*, as_json: bool) -> None:
 
 
 def log_event(event: str, *, error: BaseException | None = None, **facts: object) -> None:
-    """Log an event with its facts; with an error, also its traceback."""
+    """Log an event with its facts, without those that are None; with an error, also its traceback."""
+    facts = {name: value for name, value in facts.items() if value is not None}
     level = logging.INFO if error is None else logging.ERROR
     LOGGER.log(level, event, exc_info=error, extra={"facts": facts})
 

@@ -98,14 +98,7 @@ def embed(
     from omnigraph.wire.results import embed_output
 
     with output.progress() as report:
-        graph = Graph(
-            location,
-            branch=branch,
-            read_only=dry_run,
-            spark=execution.spark_master,
-            gate=target.gate,
-            provider=target.provider,
-        )
+        graph = target.bind(Graph(location, branch=branch, read_only=dry_run, spark=execution.spark_master))
         result = graph.embed(
             types=types,
             property=property,

@@ -223,9 +223,8 @@ def _with_file(error: OmnigraphError, file: str) -> OmnigraphError:
 
 
 def _address(target: GraphArguments, uri: str) -> str:
-    """Return the graph as the caller typed it, if that is one argument."""
-    words = target.arguments or ()
-    return words[0] if len(words) == 1 else uri
+    """Return the graph as the arguments of a command."""
+    return shlex.join(target.arguments or (uri,))
 
 
 def _only_type(types: list[str]) -> str | None:
@@ -315,7 +314,7 @@ def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[st
         branch_flag = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
         yield (
             f"the indexes of {names} do not cover the new rows yet: run "
-            f"`omnigraph optimize {shlex.quote(address)}{branch_flag}`, or load with --with-indexes next time"
+            f"`omnigraph optimize {address}{branch_flag}`, or load with --with-indexes next time"
         )
     if result.indexes is not None:
         yield f"built {format_count(len(result.indexes.built), 'index', 'indexes')}"

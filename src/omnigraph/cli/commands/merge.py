@@ -170,7 +170,7 @@ def revert(
     from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import merge_output
 
-    graph = Graph(location, branch=branch, gate=target.gate)
+    graph = target.bind(Graph(location, branch=branch))
     commit = graph.get_commit(commit_id).id
     if not dry_run:
         print_location(target.context, location)
