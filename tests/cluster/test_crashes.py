@@ -205,11 +205,11 @@ def test_life_of_a_cluster_on_s3(new: ExampleCluster, s3_server: S3Server) -> No
     status = run("cluster", "status", "--cluster", root)
     assert status["applied_config_digest"] == planned["desired_revision"]["config_digest"]
     assert status["observations"]["graph.books"]["exists"]
-    there = ("--cluster", root, "--graph", "books")
+    graph_flags = ("--cluster", root, "--graph", "books")
     (new.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "le guin"}}\n')
     data = ("--data", "rows.ndjson", "--branch", "review/1", "--from", "main")
-    assert run("load", *there, *data, "--as", "eve")["error_code"] == "policy_denied"
-    assert run("load", *there, *data, "--as", "bo")["total_entities"] == 1
+    assert run("load", *graph_flags, *data, "--as", "eve")["error_code"] == "policy_denied"
+    assert run("load", *graph_flags, *data, "--as", "bo")["total_entities"] == 1
     new.declare_no_graph()
     assert new.apply()["resource_statuses"]["graph.books"]["conditions"] == ["approval_required"]
     assert run("cluster", "approve", "graph.books", "--as", "ada")["approved_by"] == "ada"

@@ -151,7 +151,7 @@ def test_decisions_are_logged_without_tokens(server: ServerProcess) -> None:
 
 
 def test_sighup_takes_a_valid_policy_and_keeps_the_old_one_otherwise(directory: Path, tmp_path: Path) -> None:
-    """The server has no slot for changes: a denied one needs none, and an allowed one is told to wait."""
+    """The server has no slot for changes: a denied one needs none, and an allowed one gets 429."""
     for name in ("tokens.json", "team.yaml", "auditors.yaml"):
         (tmp_path / name).write_text((directory / name).read_text())
     og.init(str(tmp_path / "graph.omni"), SCHEMA)

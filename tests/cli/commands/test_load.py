@@ -81,7 +81,7 @@ def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path) -> None:
 def test_message_names_the_command_that_builds_the_indexes() -> None:
     counts = {"node:Person": 1}
     outcome = LoadResult(branch="main", mode="append", counts=counts, actor="ada", commit=None, unindexed=tuple(counts))
-    assert list(index_messages("my graph.omni", "import/1", outcome)) == [
+    assert list(index_messages(("my graph.omni",), "import/1", outcome)) == [
         "the indexes of Person do not cover the new rows yet: run "
         "`omnigraph optimize 'my graph.omni' --branch import/1`, or load with --with-indexes next time"
     ]

@@ -144,7 +144,7 @@ def load(
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
-    messages = [*change_messages(result.changes), *index_messages(_address(target, location.uri), branch, result)]
+    messages = [*change_messages(result.changes), *index_messages(target.arguments or (location.uri,), branch, result)]
     output.show(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
@@ -220,11 +220,6 @@ def _with_file(error: OmnigraphError, file: str) -> OmnigraphError:
     )
     named_error.applied = error.applied
     return named_error
-
-
-def _address(target: GraphArguments, uri: str) -> str:
-    """Return the graph as the arguments of a command."""
-    return shlex.join(target.arguments or (uri,))
 
 
 def _only_type(types: list[str]) -> str | None:
@@ -307,14 +302,14 @@ def change_messages(changes: Mapping[str, LoadCounts | LoadedTypeOutput]) -> Ite
             )
 
 
-def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:
+def index_messages(address: tuple[str, ...], branch: str, result: LoadResult) -> Iterator[str]:
     """Yield what was built, and the command that builds the rest."""
     if result.unindexed:
         names = ", ".join(alias.partition(":")[2] for alias in result.unindexed)
         branch_flag = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
         yield (
             f"the indexes of {names} do not cover the new rows yet: run "
-            f"`omnigraph optimize {address}{branch_flag}`, or load with --with-indexes next time"
+            f"`omnigraph optimize {shlex.join(address)}{branch_flag}`, or load with --with-indexes next time"
         )
     if result.indexes is not None:
         yield f"built {format_count(len(result.indexes.built), 'index', 'indexes')}"
