@@ -134,3 +134,10 @@ def test_text_error_lists_every_problem() -> None:
         og.init("never", "node A { a: Nope  b: Nada }")
     assert "Nope" in str(caught.value)
     assert "Nada" in str(caught.value)
+
+
+def test_actor_of_the_system_or_without_a_valid_name_is_rejected(graph: Any) -> None:
+    for actor in ("omnigraph:repair", " ada", "ada\n", "a" * 129):
+        with pytest.raises(UsageError) as caught:
+            graph.mutate(READ, actor=actor)
+        assert caught.value.code == "actor_invalid"

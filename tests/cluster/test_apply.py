@@ -137,6 +137,18 @@ def test_old_policy_authorizes_the_apply_that_installs_a_new_one(applied: Exampl
     assert applied.apply("bo")["converged"]
 
 
+def test_actor_of_the_operator_file_applies(
+    applied: ExampleCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
+    (tmp_path / "config.yaml").write_text("operator: { actor: bo }\n")
+    applied.edit("books.pg", lambda text: text.replace("year: I32?", "year: I32?\n  pages: I32?"))
+    denied = json.loads(applied.run("cluster", "apply", "--json").stdout)
+    assert (denied["actor"], denied["converged"]) == ("bo", False)
+    system = applied.run("cluster", "apply", "--as", "omnigraph:apply")
+    assert (system.exit_code, "is an actor of the system" in system.stderr) == (2, True)
+
+
 def test_secrets_are_in_no_file_and_no_output(new: ExampleCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "hunter2")
     provider = 'providers: { embedding: { default: { kind: openai, api_key: "${LIBRARY_KEY}" } } }\n'

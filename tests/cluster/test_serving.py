@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -351,12 +352,7 @@ def _reject_a_revision(server: ServerProcess, cluster: ExampleCluster) -> None:
     """A revision with a damaged policy leaves the old one, and shows in `/readyz`."""
     cluster.edit("server.policy.yaml", lambda text: text.replace("[ada, bo]", "[eve]"))
     before = server.send("GET", "/readyz").document["serving_revision"]
-    state = cluster.path / "__cluster" / "state"
-    newest = max(path.name for path in state.iterdir())
-    ledger = json.loads((state / newest).read_text())
-    ledger["state_revision"] += 1
-    ledger["applied_revision"]["resources"]["policy.server"]["digest"] = "0" * 64
-    (state / f"{ledger['state_revision']:020d}.json").write_text(json.dumps(ledger))
+    _add_revision(cluster, "policy.server", "0" * 64)
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: server.send("GET", "/readyz").document["status"] == "degraded", "the rejected revision")
     ready = server.send("GET", "/readyz").document
@@ -366,26 +362,51 @@ def _reject_a_revision(server: ServerProcess, cluster: ExampleCluster) -> None:
     wait_until(lambda: _ask(server, "eve", "GET", "/graphs").status == 200, "the repaired revision")
 
 
+def _add_revision(cluster: ExampleCluster, address: str, digest: str) -> None:
+    """Add a revision to the ledger in which a resource has another digest."""
+    state = cluster.path / "__cluster" / "state"
+    ledger = json.loads(max(state.iterdir()).read_text())
+    ledger["state_revision"] += 1
+    ledger["applied_revision"]["resources"][address]["digest"] = digest
+    (state / f"{ledger['state_revision']:020d}.json").write_text(json.dumps(ledger))
+
+
+MORE_GRAPHS: Final = """graphs:
+  other: { schema: other.pg }
+  keyless: { schema: other.pg, embedding_provider: hosted }
+  stale: { schema: other.pg, queries: [things.gq] }
+"""
+PROVIDER: Final = 'providers: { embedding: { hosted: { kind: openai, api_key: "${NO_SUCH_KEY}" } } }\n'
+
+
 def test_broken_graph_is_quarantined(new: ExampleCluster) -> None:
     (new.path / "other.pg").write_text("node Thing { name: String @key }")
-    new.edit("cluster.yaml", lambda text: text.replace("graphs:\n", "graphs:\n  other: { schema: other.pg }\n"))
-    new.apply()
+    (new.path / "things.gq").write_text("query things() { match { $t: Thing } return { $t.name } }")
+    new.edit("cluster.yaml", lambda text: text.replace("graphs:\n", MORE_GRAPHS) + PROVIDER)
+    assert new.apply()["converged"]
+    altered = b"query things() { match { $t: Thing } return { $t.size } }"
+    digest = sha256(altered).hexdigest()
+    [stored] = (new.path / "__cluster" / "resources" / "query" / "stale" / "things").iterdir()
+    stored.with_name(f"{digest}.gq").write_bytes(altered)
+    _add_revision(new, "query.stale.things", digest)
     for path in (new.graph / "__manifest" / "_versions").iterdir():
         path.write_bytes(b"damaged")
     with _start(new) as server:
         ready = server.send("GET", "/readyz").document
-        assert (ready["status"], ready["served_graph_count"], ready["quarantined_graph_count"]) == ("degraded", 1, 1)
+        assert (ready["status"], ready["served_graph_count"], ready["quarantined_graph_count"]) == ("degraded", 1, 3)
         assert _ask(server, "bo", "GET", "snapshot").document["error_code"] == "graph_unavailable"
         assert _ask(server, "eve", "GET", "snapshot").status == 404
         assert _ask(server, "eve", "GET", "/graphs/other/snapshot").status == 200, "--access allows reading"
         listed = _ask(server, "bo", "GET", "/graphs").document
-        assert [graph["graph_id"] for graph in listed["quarantined"]] == ["books"]
+        codes = {graph["graph_id"]: graph["code"] for graph in listed["quarantined"]}
+        assert sorted(codes) == ["books", "keyless", "stale"]
+        assert (codes["keyless"], codes["stale"]) == ("embedding_key_missing", "query_invalid")
         assert "graphs/books" in listed["quarantined"][0]["message"]
         assert str(new.path) not in json.dumps(listed)
     strict = ("serve", "--cluster", ".", "--require-all-graphs", "--bind", "127.0.0.1:0")
     refused = _run(new, *strict)
     assert refused.returncode == 1
-    assert "1 of 2 graphs cannot be served: books" in refused.stderr
+    assert "3 of 4 graphs cannot be served: books" in refused.stderr
 
 
 def test_managed_path_is_not_served_without_its_policy(applied: ExampleCluster) -> None:

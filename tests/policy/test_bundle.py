@@ -123,7 +123,7 @@ INVALID: Final = {
     ),
     "an actor of the system": (
         TEAM.replace("admins: [act-ada]", "admins: ['omnigraph:repair']"),
-        "p.yaml:5: groups.admins[0]: 'omnigraph:repair' is an actor of the system, which no rule can allow or deny",
+        "p.yaml:5: groups.admins[0]: 'omnigraph:repair' is an actor of the system",
     ),
     "a blank id": (TEAM.replace("id: admins-promote", 'id: " "'), "p.yaml:12: rules[2].id: the value is blank"),
     "actions of graphs and of the server": (

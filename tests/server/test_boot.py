@@ -61,6 +61,7 @@ def test_tokens_of_all_variables(tmp_path: Path) -> None:
         ({TOKENS_JSON: '{"ada": ""}'}, "is empty"),
         ({TOKENS_JSON: '{" ": "t"}'}, "name of an actor is empty"),
         ({TOKENS_JSON: '{"omnigraph:recovery": "t"}'}, "actor of the system"),
+        ({TOKENS_JSON: '{"ada ": "t"}'}, "invalid actor id"),
         ({TOKENS_JSON: '{"ada": "t", "bob": "t"}'}, "token of another actor"),
         ({TOKEN: "t", TOKENS_JSON: '{"default": "u"}'}, "two tokens"),
         ({TOKENS_JSON: "["}, "expected a JSON object"),

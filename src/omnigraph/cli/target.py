@@ -287,7 +287,7 @@ class StorageArguments:
 
     def choose_actor(self, actor: str | None) -> str | None:
         """Return who writes: the actor of the command line, or that of the operator file, if there is one."""
-        return actor if actor is not None else read_settings(self.context).actor
+        return choose_actor(self.context, actor)
 
     def locate(self) -> Location:
         """Return the location of the graph; raise if it is that of a server."""
@@ -497,6 +497,11 @@ def read_settings(context: typer.Context) -> OperatorFile:
     settings = context.meta[key]
     assert isinstance(settings, OperatorFile)
     return settings
+
+
+def choose_actor(context: typer.Context, actor: str | None) -> str | None:
+    """Return the actor of the command line, or that of the operator file, if there is one."""
+    return actor if actor is not None else read_settings(context).actor
 
 
 def locate(context: typer.Context, address: str) -> Location:

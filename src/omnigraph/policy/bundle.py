@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from omnigraph.base import limits
-from omnigraph.base.actors import SYSTEM_PREFIX
+from omnigraph.base.actors import find_actor_problem
 from omnigraph.base.authorization import SERVER_ACTIONS, AccessAction
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import did_you_mean
@@ -172,14 +172,9 @@ def _read_groups(reader: YamlReader, node: YamlNode | None) -> dict[str, tuple[s
         if not actors and not isinstance(member.content, dict):
             reader.problem(member, "the group has no actors: expected a list of actor ids")
         for actor, actor_node in actors:
-            if actor.startswith(SYSTEM_PREFIX):
-                reader.problem(actor_node, f"'{actor}' is an actor of the system, which no rule can allow or deny")
-            elif actor != actor.strip() or not actor.isprintable() or len(actor) > limits.ACTOR_LENGTH_MAX:
-                reader.problem(
-                    actor_node,
-                    f"invalid actor id '{actor}': expected 1 to {limits.ACTOR_LENGTH_MAX} printable characters "
-                    "without leading or trailing blanks",
-                )
+            problem = find_actor_problem(actor)
+            if problem is not None:
+                reader.problem(actor_node, problem)
         groups[name] = tuple(actor for actor, _ in actors)
     count = sum(len(actors) for actors in groups.values())
     if node is not None and count > limits.POLICY_ACTORS_MAX:

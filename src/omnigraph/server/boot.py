@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from omnigraph.base.actors import SYSTEM_PREFIX
+from omnigraph.base.actors import find_actor_problem
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, hint
 
@@ -82,8 +82,9 @@ def read_tokens(environment: Mapping[str, str]) -> dict[str, str]:
 def _require_valid(source: str, actor: str, token: str) -> None:
     if not actor.strip():
         raise _invalid(source, "the name of an actor is empty")
-    if actor.startswith(SYSTEM_PREFIX):
-        raise _invalid(source, f"'{actor}' is an actor of the system")
+    problem = find_actor_problem(actor)
+    if problem is not None:
+        raise _invalid(source, problem)
     if not token:
         raise _invalid(source, f"the token of actor '{actor}' is empty")
 

@@ -14,6 +14,7 @@ from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Cluster
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import choose_actor
 
 if TYPE_CHECKING:
     from omnigraph.cluster.project import Cluster as ClusterProject
@@ -61,13 +62,13 @@ def plan(*, config: ConfigDirectory = ".", output: TextOutput) -> None:
 @command(
     "omnigraph cluster apply", "omnigraph cluster apply --config deploy/ --as ada --json", capability=Capability.CONTROL
 )
-def apply(*, config: ConfigDirectory = ".", actor: Actor = None, output: TextOutput) -> None:
+def apply(context: typer.Context, *, config: ConfigDirectory = ".", actor: Actor = None, output: TextOutput) -> None:
     """Deploy the files: create graphs, change schemas, store queries and policies, delete approved graphs.
 
     Only this command changes what is deployed. An interrupted apply is completed by the next one. The exit code is 0 if
     everything is deployed, 1 if a step failed, and 3 if a change is blocked or another apply was first.
     """
-    document = _open(config).apply(actor=actor)
+    document = _open(config).apply(actor=choose_actor(context, actor))
     lines = [line for change in document.changes for line in _change_lines(change)]
     notices = [f"error: {item.path}: {item.message}" for item in document.diagnostics]
     notices += [
@@ -93,6 +94,7 @@ def apply(*, config: ConfigDirectory = ".", actor: Actor = None, output: TextOut
     capability=Capability.CONTROL,
 )
 def approve(
+    context: typer.Context,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The graph, such as graph.knowledge.")],
     *,
     config: ConfigDirectory = ".",
@@ -104,7 +106,7 @@ def approve(
     The approval is for exactly these files and exactly this graph: an edit in between, or another graph with the same
     id, voids it.
     """
-    document = _open(config).approve(address, actor=actor)
+    document = _open(config).approve(address, actor=choose_actor(context, actor))
     notice = (
         f"'{document.approved_by}' approved the deletion of {document.resource}; `omnigraph cluster apply` deletes it"
     )
@@ -130,12 +132,14 @@ def status(*, config: ConfigDirectory = ".", cluster: Cluster = None, output: Te
 @command(
     "omnigraph cluster import", "omnigraph cluster import --config deploy/ --as ada", capability=Capability.CONTROL
 )
-def import_graphs(*, config: ConfigDirectory = ".", actor: Actor = None, output: TextOutput) -> None:
+def import_graphs(
+    context: typer.Context, *, config: ConfigDirectory = ".", actor: Actor = None, output: TextOutput
+) -> None:
     """Create the ledger of a cluster whose graphs exist already.
 
     Records the declared graphs that exist. `cluster apply` then changes what differs.
     """
-    document = _open(config).import_graphs(actor=actor)
+    document = _open(config).import_graphs(actor=choose_actor(context, actor))
     output.show(lambda: document, text="\n".join(_status_lines(document.resource_statuses)), notices=_notices(document))
 
 

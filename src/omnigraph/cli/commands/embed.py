@@ -108,7 +108,7 @@ def embed(
             truncate=truncate,
             rejects=errors,
             build_indexes=with_indexes,
-            actor=actor,
+            actor=target.choose_actor(actor),
             runner=execution.runner,
             progress=report,
         )
