@@ -13,7 +13,7 @@ import msgspec
 from omnigraph.wire.results import feed_step_output
 
 if TYPE_CHECKING:
-    from omnigraph.types import ChangeFeed, CommitChanges, CommitRecord, EntityChange
+    from omnigraph.types import CommitChanges, CommitRecord, EntityChange
 
 _OPERATIONS: Final = {"inserted": "insert", "updated": "update", "deleted": "delete"}
 
@@ -111,11 +111,6 @@ def entity_change_output(change: EntityChange, *, wide_as_text: bool = False) ->
         before=_state_output(change.before, change.properties, wide),
         after=_state_output(change.after, change.properties, wide),
     )
-
-
-def feed_output(feed: ChangeFeed) -> ChangeFeedOutput:
-    """Return the document of a feed without its commits, which are read later."""
-    return ChangeFeedOutput(cursor=feed.cursor, caught_up=msgspec.UNSET if feed.has_more else True, blocks=[])
 
 
 def block_output(commit_changes: CommitChanges) -> ChangeBlockOutput:

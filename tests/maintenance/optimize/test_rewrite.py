@@ -10,7 +10,7 @@ from omnigraph.maintenance.optimize.rewrite import (
     RewriteBounds,
     indexes_after,
     plan_groups,
-    plan_lease_part,
+    plan_rewrite_under_lease,
     split_segments,
 )
 from omnigraph.schema.property_types import IndexKind
@@ -62,17 +62,17 @@ def test_fragment_with_many_deleted_rows_is_rewritten() -> None:
 def test_last_attempt_merges_the_smallest_within_its_limits() -> None:
     rows_max, bytes_max = limits.MAINTENANCE_LEASE_ROWS_MAX, limits.MAINTENANCE_LEASE_BYTES_MAX
     wide = RewriteBounds()
-    assert set(plan_lease_part(fragments(rows_max // 2 + 1, 7, 5, 9), (), wide)) == {0, 1, 2, 3}
-    assert set(plan_lease_part(fragments(rows_max - 10, 7, 5, 9), (), wide)) == {1, 2, 3}
-    assert plan_lease_part(fragments(rows_max // 2 + 1, rows_max // 2), (), wide) == ()
-    assert plan_lease_part(fragments(5, 5, size_bytes=bytes_max // 2 + 1), (), wide) == ()
-    assert plan_lease_part(fragments(rows_max * 2, deleted=rows_max), (), wide) == ()
-    assert set(plan_lease_part(fragments(40, 40, 40), (), BOUNDS)) == {0, 1}
+    assert set(plan_rewrite_under_lease(fragments(rows_max // 2 + 1, 7, 5, 9), (), wide)) == {0, 1, 2, 3}
+    assert set(plan_rewrite_under_lease(fragments(rows_max - 10, 7, 5, 9), (), wide)) == {1, 2, 3}
+    assert plan_rewrite_under_lease(fragments(rows_max // 2 + 1, rows_max // 2), (), wide) == ()
+    assert plan_rewrite_under_lease(fragments(5, 5, size_bytes=bytes_max // 2 + 1), (), wide) == ()
+    assert plan_rewrite_under_lease(fragments(rows_max * 2, deleted=rows_max), (), wide) == ()
+    assert set(plan_rewrite_under_lease(fragments(40, 40, 40), (), BOUNDS)) == {0, 1}
 
 
 def test_last_attempt_splits_no_segment() -> None:
     words = index("words", IndexKind.INVERTED, {0, 1, 2})
-    part = plan_lease_part(fragments(9, 9, 9, 5, 5), (words,), RewriteBounds())
+    part = plan_rewrite_under_lease(fragments(9, 9, 9, 5, 5), (words,), RewriteBounds())
     assert set(part) == {0, 1, 2}
     assert split_segments((words,), (part,)) == frozenset()
 

@@ -14,7 +14,6 @@ from omnigraph.pipeline.embed.plan import (
     divide_waves,
     fill_mask,
     has_text_mask,
-    pending_mask,
     require_same_property,
     select_properties,
 )
@@ -33,21 +32,10 @@ edge About: Note -> City { why: String?  vec: Vector(4)? @embed("why") }
 
 
 @pytest.mark.parametrize(
-    ("text", "vector", "is_pending"),
-    [
-        ("a", None, True),
-        (" a\n", None, True),
-        ("a", [0.0, 1.0], False),
-        (None, None, False),
-        ("", None, False),
-        (" \t\n\u00a0\u2003", None, False),
-        ("", [0.0, 1.0], False),
-    ],
+    ("text", "has_text"), [("a", True), (" a\n", True), (None, False), ("", False), (" \t\n\u00a0\u2003", False)]
 )
-def test_pending(text: str | None, vector: list[float] | None, is_pending: bool) -> None:
-    texts, vectors = pa.array([text], pa.string()), pa.array([vector], VECTOR)
-    assert pending_mask(texts, vectors).tolist() == [is_pending]
-    assert has_text_mask(texts).tolist() == [text is not None and bool(text.strip())]
+def test_rows_with_text(text: str | None, has_text: bool) -> None:
+    assert has_text_mask(pa.array([text], pa.string())).tolist() == [has_text]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ from omnigraph.maintenance.optimize.index_plan import IndexStatus, plan_indexes
 from omnigraph.maintenance.optimize.indexes import IndexBuild, build_indexes
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest, TableMaintenancePlan, plan_run
-from omnigraph.maintenance.optimize.rewrite import RewriteTask, indexed_numbers, rewrite_group, split_segments
-from omnigraph.maintenance.optimize.table_work import TableWork, rewrite_lease_part
+from omnigraph.maintenance.optimize.rewrite import RewriteTask, indexed_fragment_ids, rewrite_group, split_segments
+from omnigraph.maintenance.optimize.table_work import TableWork, rewrite_under_lease
 from omnigraph.maintenance.optimize.tables import TableView, read_views, reread_view
 from omnigraph.maintenance.optimize.task_result import FailedTask
 from omnigraph.pipeline.runner import RunTasks, batches_of, in_threads, maintenance_concurrency
@@ -329,7 +329,7 @@ class _MaintenanceRun:
             if isinstance(result, FailedTask):
                 self._fail(view.alias, result.error)
             elif table.work is not None:
-                used = (*view.fragments, *indexed_numbers(view.present))
+                used = (*view.fragments, *indexed_fragment_ids(view.present))
                 table.work.add_group(result, max(used) + self._number_gap())
 
     def _number_gap(self) -> int:
@@ -399,10 +399,12 @@ class _MaintenanceRun:
                 continue
             if work.can_move_to(area, self.schema_hash):
                 groups, specs = work.move_to(area.open_for_write(table.alias))
-                lost += [(table, None)] * bool(groups) + [(table, spec) for spec in specs]
             else:
-                lost += [(table, spec) for spec in work.built] + [(table, None)] * bool(work.groups)
+                groups, specs = len(work.groups), list(work.built)
                 table.discard_work()
+            lost += [(table, spec) for spec in specs]
+            if groups:
+                lost.append((table, None))
         return lost
 
     def _rewrite_under_lease(self, area: StagingArea, table: TableResult) -> None:
@@ -412,7 +414,7 @@ class _MaintenanceRun:
             return
         if view.has_blobs and not self.request.blobs_compact:
             return
-        work = self._isolated(table, lambda: rewrite_lease_part(area, table.work, view, rewrite))
+        work = self._isolated(table, lambda: rewrite_under_lease(area, table.work, view, rewrite))
         table.work = work or table.work
 
     def _stage_work(self, area: StagingArea) -> StagedWrite | None:

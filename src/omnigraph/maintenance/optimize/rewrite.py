@@ -42,22 +42,22 @@ def plan_groups(
 
     `declared` are the names of the indexes that are built again.
     """
-    heavy = _heavy_segments(fragments, present, declared)
+    whole_segments = _segments_to_keep_whole(fragments, present, declared)
     groups: dict[frozenset[str], list[_Group]] = {}
-    for number, fragment in fragments.items():
+    for fragment_id, fragment in fragments.items():
         if not _is_candidate(fragment, bounds):
             continue
-        candidates = groups.setdefault(heavy.get(number, frozenset()), [])
+        candidates = groups.setdefault(whole_segments.get(fragment_id, frozenset()), [])
         group = next((group for group in candidates if group.has_space(fragment, bounds)), None)
         if group is None:
             group = _Group()
             candidates.append(group)
-        group.add(number, fragment)
+        group.add(fragment_id, fragment)
     useful = (group for candidates in groups.values() for group in candidates if group.is_useful())
-    return tuple(sorted(tuple(group.numbers) for group in useful))
+    return tuple(sorted(tuple(group.fragment_ids) for group in useful))
 
 
-def plan_lease_part(
+def plan_rewrite_under_lease(
     fragments: Mapping[int, Fragment], present: Sequence[IndexDescription], bounds: RewriteBounds
 ) -> tuple[int, ...]:
     """Return the fragments that the last attempt merges while it holds the lease, smallest first; empty: none.
@@ -72,8 +72,8 @@ def plan_lease_part(
     return max((group for group in groups if len(group) > 1), key=len, default=())
 
 
-def indexed_numbers(present: Sequence[IndexDescription]) -> frozenset[int]:
-    """Return the numbers that indexes cover. They include fragments that no longer exist: never reuse them."""
+def indexed_fragment_ids(present: Sequence[IndexDescription]) -> frozenset[int]:
+    """Return the fragments that indexes cover. Some do not exist any more, but their ids must not be used again."""
     return frozenset[int]().union(*(index.fragment_ids for index in present))
 
 
@@ -92,7 +92,7 @@ def split_segments(present: Sequence[IndexDescription], groups: Groups) -> froze
 def indexes_after(
     present: Sequence[IndexDescription], replaced: Mapping[tuple[int, ...], Collection[int]], dropped: Collection[str]
 ) -> tuple[IndexDescription, ...]:
-    """Return the indexes after the segments are dropped. `replaced` has the numbers of new fragments by group."""
+    """Return the indexes after the segments are dropped. `replaced` has the ids of new fragments by group."""
     after = []
     for index in present:
         parts = tuple(
@@ -116,24 +116,24 @@ def _covered_after(
     return covered
 
 
-def _heavy_segments(
+def _segments_to_keep_whole(
     fragments: Mapping[int, Fragment], present: Sequence[IndexDescription], declared: Collection[str]
 ) -> Mapping[int, frozenset[str]]:
-    """Return per fragment the segments to keep whole: large ones, and those of indexes that are not declared."""
-    heavy: dict[int, frozenset[str]] = {}
+    """Return by fragment the segments not to divide: large ones, and those of indexes that are not declared."""
+    uuids: dict[int, frozenset[str]] = {}
     for index in present:
         for part in index.parts if index.kind is not IndexKind.BTREE else ():
             covered = part.fragment_ids & fragments.keys()
-            rows = sum(fragments[number].rows for number in covered)
+            rows = sum(fragments[fragment_id].rows for fragment_id in covered)
             if rows > limits.INDEX_SMALL_SEGMENT_ROWS or index.name not in declared:
-                for number in covered:
-                    heavy[number] = heavy.get(number, frozenset()) | {part.uuid}
-    return heavy
+                for fragment_id in covered:
+                    uuids[fragment_id] = uuids.get(fragment_id, frozenset()) | {part.uuid}
+    return uuids
 
 
 def _is_candidate(fragment: Fragment, bounds: RewriteBounds) -> bool:
-    small = fragment.rows < bounds.rows and fragment.size_bytes < bounds.size_bytes / 2
-    return small or _deleted_share(fragment) > limits.COMPACTION_DELETED_SHARE
+    is_small = fragment.rows < bounds.rows and fragment.size_bytes < bounds.size_bytes / 2
+    return is_small or _deleted_share(fragment) > limits.COMPACTION_DELETED_SHARE
 
 
 def _deleted_share(fragment: Fragment) -> float:
@@ -144,7 +144,7 @@ def _deleted_share(fragment: Fragment) -> float:
 class _Group:
     """A group of fragments while it grows."""
 
-    numbers: list[int] = field(default_factory=list)
+    fragment_ids: list[int] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
     deleted_share: float = 0.0
@@ -153,14 +153,14 @@ class _Group:
         rows, size_bytes = self.rows + fragment.rows, self.size_bytes + fragment.size_bytes
         return rows <= bounds.rows and size_bytes <= bounds.size_bytes
 
-    def add(self, number: int, fragment: Fragment) -> None:
-        self.numbers.append(number)
+    def add(self, fragment_id: int, fragment: Fragment) -> None:
+        self.fragment_ids.append(fragment_id)
         self.rows += fragment.rows
         self.size_bytes += fragment.size_bytes
         self.deleted_share = max(self.deleted_share, _deleted_share(fragment))
 
     def is_useful(self) -> bool:
-        return len(self.numbers) > 1 or self.deleted_share > limits.COMPACTION_DELETED_SHARE
+        return len(self.fragment_ids) > 1 or self.deleted_share > limits.COMPACTION_DELETED_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

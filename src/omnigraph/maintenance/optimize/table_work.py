@@ -3,7 +3,7 @@
 In: rewritten groups, built index segments, and the table as it is now. Out: the same work for that version of the
 table, and what was lost because another writer changed more than rows. Rows that were deleted or updated since are
 deleted from the rewritten groups as well (`concurrent_changes`); in indexes Lance masks them. Reads the table. Only
-`rewrite_lease_part` writes, and only data files that no version references.
+`rewrite_under_lease` writes, and only data files that no version references.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from omnigraph.maintenance.optimize.index_plan import still_fits
 from omnigraph.maintenance.optimize.indexes import IndexBuild
 from omnigraph.maintenance.optimize.rewrite import (
     RewriteBounds,
-    indexed_numbers,
+    indexed_fragment_ids,
     indexes_after,
-    plan_lease_part,
+    plan_rewrite_under_lease,
     split_segments,
 )
 from omnigraph.maintenance.optimize.tables import TableView, reread_view
@@ -65,7 +65,7 @@ class TableWork:
     def add_group(self, group: FragmentRewrite, first_id: int) -> None:
         """Add a rewritten group. Its fragments get numbers from `first_id` on, above those of earlier groups."""
         assigned = [fragment.id for other in self.groups for fragment in other.written]
-        self.groups = (*self.groups, group.numbered(max([first_id, *(number + 1 for number in assigned)])))
+        self.groups = (*self.groups, group.numbered(max([first_id, *(fragment_id + 1 for fragment_id in assigned)])))
 
     def can_move_to(self, area: StagingArea, schema_hash: str) -> bool:
         """Whether the files can be committed to the table of that snapshot: same schema, same Lance branch."""
@@ -89,7 +89,7 @@ class TableWork:
         """
         dataset, after = target.dataset, self.target.dataset.version
         fragments, present = describe_fragments(dataset), read_indexes(dataset)
-        self._note_emptied(dataset, fragments, after)
+        self._find_emptied(dataset, fragments, after)
         self.target = target
 
         def read_live(source: Any, is_now: bool) -> Positions:
@@ -98,7 +98,7 @@ class TableWork:
             return self.reads.live_offsets(source, lambda: dataset.at_version(read_versions[source.id]))
 
         read_versions = {source.id: group.read_version for group in self.groups for source in group.sources}
-        highest = max((*fragments, *indexed_numbers(present)), default=-1)
+        highest = max((*fragments, *indexed_fragment_ids(present)), default=-1)
         rebased = (
             rebase_group(group, fragments, self.emptied, read_live)
             for group in self.groups
@@ -113,13 +113,13 @@ class TableWork:
         self.dropped = split | _still_dropped(self.dropped, present, groups)
         replaced = {group.old_ids: group.new_ids for group in groups}
         now, indexes = fragments_after(fragments, groups), indexes_after(present, replaced, self.dropped)
-        unfit = [
+        unusable = [
             spec
             for spec, index in self.built.items()
             if not still_fits(index.work, index.fragments, now, indexes, self.emptied)
         ]
-        self._remove_indexes(unfit)
-        return lost, unfit
+        self._remove_indexes(unusable)
+        return lost, unusable
 
     def remove_unpublished(self, pin: Pin | None) -> list[IndexSpec] | None:
         """Remove the work that the published version lacks; without a pin nothing was published.
@@ -150,17 +150,17 @@ class TableWork:
         for spec in specs:
             del self.built[spec]
 
-    def _note_emptied(self, dataset: Dataset, now: Mapping[int, Fragment], after: int) -> None:
+    def _find_emptied(self, dataset: Dataset, now: Mapping[int, Fragment], after: int) -> None:
         """Separate fragments that lost every row from replaced ones, by the operations of the versions since."""
         sources = {source.id for group in self.groups for source in group.sources}
         written = {fragment.id for group in self.groups for fragment in group.written}
-        indexed = {number for index in self.built.values() for number in index.fragments}
+        indexed = {fragment_id for index in self.built.values() for fragment_id in index.fragments}
         missing = (sources | (indexed - written)) - now.keys() - self.emptied
         if missing and self.reads.only_rows_changed(dataset, after):
             self.emptied |= missing
 
 
-def rewrite_lease_part(
+def rewrite_under_lease(
     area: StagingArea, work: TableWork | None, view: TableView, bounds: RewriteBounds
 ) -> TableWork | None:
     """Return the work with one more group; unchanged if there is nothing to merge within the limits.
@@ -170,24 +170,24 @@ def rewrite_lease_part(
     table = area.snapshot.tables.get(view.alias)
     if table is None or table.owner != area.snapshot.branch.id:
         return work
-    grown = work or TableWork(target=area.open_for_write(view.alias))
-    now = reread_view(view, grown.target.dataset)
-    taken = {number for group in grown.groups for number in group.old_ids}
-    taken.update(number for index in grown.built.values() for number in index.fragments)
-    free = {number: fragment for number, fragment in now.fragments.items() if number not in taken}
-    part = plan_lease_part(free, now.present, bounds)
-    if not part:
+    extended = work or TableWork(target=area.open_for_write(view.alias))
+    now = reread_view(view, extended.target.dataset)
+    used_ids = {fragment_id for group in extended.groups for fragment_id in group.old_ids}
+    used_ids.update(fragment_id for index in extended.built.values() for fragment_id in index.fragments)
+    unused = {fragment_id: fragment for fragment_id, fragment in now.fragments.items() if fragment_id not in used_ids}
+    group = plan_rewrite_under_lease(unused, now.present, bounds)
+    if not group:
         return work
-    used = (*taken, *grown.emptied, *view.fragments, *now.fragments, *indexed_numbers(now.present))
-    rewritten = rewrite_fragments(grown.target.dataset, part, bounds.rows)
-    grown.add_group(rewritten, max(used) + limits.COMPACTION_NUMBER_GAP)
-    return grown
+    used_ids.update(extended.emptied, view.fragments, now.fragments, indexed_fragment_ids(now.present))
+    rewritten = rewrite_fragments(extended.target.dataset, group, bounds.rows)
+    extended.add_group(rewritten, max(used_ids) + limits.COMPACTION_NUMBER_GAP)
+    return extended
 
 
 def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrite]) -> Mapping[int, Fragment]:
     """Return the fragments that the table has once the groups are committed."""
-    replaced = {number for group in groups for number in group.old_ids}
-    after = {number: fragment for number, fragment in now.items() if number not in replaced}
+    replaced = {fragment_id for group in groups for fragment_id in group.old_ids}
+    after = {fragment_id: fragment for fragment_id, fragment in now.items() if fragment_id not in replaced}
     for group in groups:
         for new in group.new:
             size = sum(file.file_size_bytes or 0 for file in new.files)
@@ -208,7 +208,7 @@ def _still_dropped(
     dropped: frozenset[str], present: Sequence[IndexDescription], groups: Sequence[FragmentRewrite]
 ) -> frozenset[str]:
     """Return the dropped segments that cover a remaining group; indexes were built without them."""
-    old_ids = {number for group in groups for number in group.old_ids}
+    old_ids = {fragment_id for group in groups for fragment_id in group.old_ids}
     return frozenset(
         part.uuid
         for index in present

@@ -132,11 +132,6 @@ def has_text_mask(texts: Any) -> Mask:
     return _mask(mask)
 
 
-def pending_mask(texts: Any, vectors: Any) -> Mask:
-    """Return which rows are pending: no vector, and text that is not blank."""
-    return _mask(vectors.is_null()) & has_text_mask(texts)
-
-
 def fill_mask(texts: Any, texts_now: Any, vectors_now: Any, *, every_row: bool) -> Mask:
     """Return which rows get the vectors of `texts`: those that still have the same text, and no vector.
 

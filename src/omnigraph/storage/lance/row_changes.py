@@ -78,8 +78,8 @@ class RowChanges:
     """The changes from one version to a later one. Both tables have the columns `id`, `IDENTITY` and `ADDRESS`.
 
     `removed` are rows of the earlier version that were deleted or replaced. `written` are rows of the later version
-    that are new, replace others or were restored. `same_fragments` have the files that they
-    had in the earlier version, `new_fragments` are the others.
+    that are new, replace others or were restored. `same_fragments` have the files that they had in the earlier version,
+    `new_fragments` are the others.
     """
 
     removed: pa.Table
@@ -102,25 +102,24 @@ def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
     """Return what was inserted, updated and deleted since the ancestor."""
     before, after = describe_fragments(ancestor), describe_fragments(dataset)
     same = _unchanged_fragments(before, after)
-    fresh = tuple(number for number in after if number not in same)
-    written = make_address_table(scan_rows(dataset, ["id"], f"{LAST_UPDATED} > {ancestor.version}", fresh).to_batches())
-    lost, returned = [], []
+    new = tuple(number for number in after if number not in same)
+    written = make_address_table(scan_rows(dataset, ["id"], f"{LAST_UPDATED} > {ancestor.version}", new).to_batches())
+    removed, restored = [], []
     for number in sorted(same):
         if before[number].deletion_file != after[number].deletion_file:
-            then, now = _read_versions(ancestor, [number]), _read_versions(dataset, [number])
-            lost.append(_without(then, now, ADDRESS))
-            returned.append(_without(now, then, ADDRESS))
+            old_rows, new_rows = _read_versions(ancestor, [number]), _read_versions(dataset, [number])
+            removed.append(_without(old_rows, new_rows, ADDRESS))
+            restored.append(_without(new_rows, old_rows, ADDRESS))
     rewritten = [number for number in before if number not in same]
-    if rewritten or sum(after[number].rows for number in fresh) > written.num_rows:
-        then, now = _read_versions(ancestor, rewritten), _read_versions(dataset, fresh)
+    if rewritten or sum(after[number].rows for number in new) > written.num_rows:
+        old_rows, new_rows = _read_versions(ancestor, rewritten), _read_versions(dataset, new)
         keys = [IDENTITY, LAST_UPDATED]
-        lost.append(then.join(now.select(keys), keys, join_type="left anti"))
-        unmatched = now.join(then.select(keys), keys, join_type="left anti")
-        returned.append(_without(unmatched, written, IDENTITY))
-    restored = _with_ids(dataset, returned)
-    if restored.num_rows:
-        written = pa.concat_tables([written, restored]).combine_chunks()
-    return RowChanges(_with_ids(ancestor, lost), written, same, fresh)
+        removed.append(old_rows.join(new_rows.select(keys), keys, join_type="left anti"))
+        unmatched = new_rows.join(old_rows.select(keys), keys, join_type="left anti")
+        restored.append(_without(unmatched, written, IDENTITY))
+    if any(part.num_rows for part in restored):
+        written = pa.concat_tables([written, _with_ids(dataset, restored)]).combine_chunks()
+    return RowChanges(_with_ids(ancestor, removed), written, same, new)
 
 
 def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
