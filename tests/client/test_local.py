@@ -12,8 +12,9 @@ import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.client.local import LocalGraph, ResultTooLongError
 from omnigraph.engine.options import QueryLimits
+from omnigraph.wire.changes import ChangeFeedOutput
 from omnigraph.wire.errors import http_status
-from omnigraph.wire.requests import QueryRequest
+from omnigraph.wire.requests import FeedParameters, QueryRequest
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA
 
 PRODUCT = "query endless() { match { $a: Person  $b: Person  $c: Person  $d: Person } return { count($d) as n } }"
@@ -28,6 +29,31 @@ def client(tmp_path: Path) -> LocalGraph:
     )
     graph.load(tmp_path / "people.jsonl")
     return LocalGraph(graph=graph, uri="graphs/default")
+
+
+def test_types_of_a_feed_are_names_or_aliases(tmp_path: Path) -> None:
+    """A renamed type is found by its new name in all commits, and a consumer that follows a feed survives a drop."""
+    graph = og.init(tmp_path / "graph.omni", "node Person { k: String @key }  node Old { k: String @key }")
+    graph.mutate('query q() { insert Person { k: "a" }  insert Old { k: "b" } }')
+    graph.apply_schema("node Human @rename_from(Person) { k: String @key }  node Old { k: String @key }")
+    client = LocalGraph(graph=graph, uri="graphs/default")
+
+    def poll(name: str, cursor: str | None = None) -> ChangeFeedOutput:
+        start = None if cursor else "beginning"
+        return client.poll_changes(FeedParameters(type=[name], start=start, cursor=cursor))
+
+    for name, ids in (("Human", ["a"]), ("node:Human", ["a"]), ("Old", ["b"])):
+        assert [change.id for block in poll(name).blocks for change in block.changes] == ids, name
+    for name in ("Person", "edge:Old"):
+        with pytest.raises(og.NotFoundError, match=f"unknown type '{name}'"):
+            poll(name)
+    cursor = poll("Old").cursor
+    graph.mutate('query q() { insert Old { k: "c" } }')
+    graph.apply_schema("node Human { k: String @key }", allow_data_loss=True)
+    assert isinstance(cursor, str)
+    blocks = poll("Old", cursor=cursor).blocks
+    changes = [(change.op, change.id) for block in blocks for change in block.changes]
+    assert changes == [("insert", "c"), ("delete", "b"), ("delete", "c")]
 
 
 def test_a_cancelled_query_ends(client: LocalGraph) -> None:

@@ -721,7 +721,7 @@ class Graph(Displayed):
         Args:
             source: The branch or commit to merge.
             strategy: `ours` (the state of this branch) or `theirs` (of the source), for every conflict or by kind.
-            resolve: `ours` or `theirs` for single entities, by table (`node:Person`) and id.
+            resolve: `ours` or `theirs` for single entities, by type (`Person` or `node:Person`) and id.
             dry_run: Write nothing and return the conflicts.
             actor: Who merges. Default: the actor of the graph.
 
@@ -736,7 +736,7 @@ class Graph(Displayed):
         from omnigraph.graph.merge.request import make_resolution, run_merge
         from omnigraph.graph.merge.run import MergeRequest
 
-        resolution = make_resolution(strategy, resolve)
+        resolution = make_resolution(strategy, resolve, lambda: self.snapshot().schema.catalog)
         writer = choose_actor(actor, self.actor)
         if not dry_run:
             self._authorize(actor, AccessAction.BRANCH_MERGE, branch=source, target=self.branch)
@@ -773,7 +773,7 @@ class Graph(Displayed):
         from omnigraph.graph.merge.request import make_resolution, run_revert
         from omnigraph.graph.merge.run import MergeRequest
 
-        resolution = make_resolution(strategy, resolve)
+        resolution = make_resolution(strategy, resolve, lambda: self.snapshot().schema.catalog)
         writer = choose_actor(actor, self.actor)
         if not dry_run:
             self._authorize(actor, AccessAction.CHANGE, branch=self.branch)

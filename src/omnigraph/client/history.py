@@ -17,6 +17,7 @@ from omnigraph.api.history import read_commit, read_history, read_log, read_log_
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import as_commit_id
 from omnigraph.client.paging import (
+    ChosenTypes,
     Cursor,
     DiffToken,
     FeedToken,
@@ -87,12 +88,15 @@ def poll_changes(graph: Graph, parameters: wr.FeedParameters, *, wide_as_text: b
     newest = graph.snapshot()
     graph_id, branch_id, chosen = _first_commit(newest), newest.branch.id, filter_text(parameters)
     token = _feed_position(newest, parameters, graph_id, chosen)
+    # A type can be dropped while a consumer follows the feed.
+    is_first = parameters.cursor is None and parameters.page_token is None
+    types = _chosen_types(parameters, newest, require=is_first)
     size, after, skipped = PageSize.of(parameters.limit), token.after, token.skipped
     blocks: list[ChangeBlockOutput] = []
     while after != token.until and len(blocks) < _FEED_COMMITS and not size.is_full:
         feed = read_feed(graph.location, graph.branch, after, _FEED_COMMITS)
         for commit_changes in feed.commits:
-            selected = select_changes(commit_changes.changes, parameters, wide_as_text=wide_as_text)
+            selected = select_changes(commit_changes.changes, parameters, types, wide_as_text=wide_as_text)
             changes, has_more = size.take(selected, skipped)
             if changes or not chosen or commit_changes.schema_steps:
                 blocks.append(msgspec.structs.replace(block_output(commit_changes), changes=changes))
@@ -151,7 +155,8 @@ def commit_changes(
     token = DiffToken(graph=graph_id, filter=chosen, before=None, after=record.id)
     token = _diff_position(parameters, token)
     commit_diff = read_commit_diff(graph.location, snapshot.branch.name, record.id)
-    changes = select_changes(commit_diff, parameters, wide_as_text=wide_as_text)
+    types = _chosen_types(parameters, snapshot, require=False)
+    changes = select_changes(commit_diff, parameters, types, wide_as_text=wide_as_text)
     page, has_more = PageSize.of(parameters.limit).take(changes, token.skipped)
     return CommitChangesOutput(
         cause=cause_output(record), changes=page, next_page_token=_next_token(token, len(page), has_more)
@@ -169,11 +174,18 @@ def diff_states(graph: Graph, parameters: wr.DiffParameters, *, wide_as_text: bo
     before, after = read_reference(graph.location, left), read_reference(graph.location, right)
     token = DiffToken(graph=graph_id, filter=chosen, before=before.head, after=after.head)
     token = _diff_position(parameters, token)
-    changes = select_changes(diff_snapshots(before, after), parameters, wide_as_text=wide_as_text)
+    types = _chosen_types(parameters, before, after)
+    changes = select_changes(diff_snapshots(before, after), parameters, types, wide_as_text=wide_as_text)
     page, has_more = PageSize.of(parameters.limit).take(changes, token.skipped)
     return DiffOutput(
         before=before.head, after=after.head, changes=page, next_page_token=_next_token(token, len(page), has_more)
     )
+
+
+def _chosen_types(parameters: wr.ChangeFilter, *states: Snapshot, require: bool = True) -> ChosenTypes | None:
+    if parameters.type is None:
+        return None
+    return ChosenTypes.of(parameters.type, [state.schema.catalog for state in states], require=require)
 
 
 def _diff_position(parameters: wr.ChangeFilter, token: DiffToken) -> DiffToken:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,11 +16,13 @@ from zlib import crc32
 
 import msgspec
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.graph.manifest.records import table_id
 from omnigraph.wire.changes import EntityChangeOutput, entity_change_output
 
 if TYPE_CHECKING:
     from omnigraph.graph.diff import EntityChange
+    from omnigraph.schema.catalog import Catalog, Entity
     from omnigraph.wire.requests import ChangeFilter
 
 PAGE_CHANGES_MAX: Final = 8_192
@@ -110,18 +112,44 @@ def filter_text(chosen: ChangeFilter) -> str:
     return msgspec.json.encode(parts).decode() if any(parts) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenTypes:
+    """The types of a filter: their tables under any name, and the names themselves, for types that were dropped."""
+
+    tables: frozenset[str]
+    aliases: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Collection[str], catalogs: Sequence[Catalog], *, require: bool = True) -> ChosenTypes:
+        """Resolve names or aliases in the newest schemas; raise if none has a type and `require` is set."""
+        tables: set[str] = set()
+        for name in names:
+            entities = [entity for catalog in catalogs if (entity := _find_type(catalog, name)) is not None]
+            if require and not entities:
+                catalogs[-1].require_type(name)  # raises
+            tables |= {table_id(entity.id, entity.incarnation) for entity in entities}
+        aliases = {alias for name in names for alias in ([name] if ":" in name else [f"node:{name}", f"edge:{name}"])}
+        return cls(frozenset(tables), frozenset(aliases))
+
+    def has(self, change: EntityChange) -> bool:
+        """Return whether a change is about one of the types."""
+        return change.table_id in self.tables or change.table in self.aliases
+
+
+def _find_type(catalog: Catalog, name: str) -> Entity | None:
+    try:
+        return catalog.require_type(name)
+    except NotFoundError:
+        return None
+
+
 def select_changes(
-    changes: Iterable[EntityChange], chosen: ChangeFilter, *, wide_as_text: bool = False
+    changes: Iterable[EntityChange], chosen: ChangeFilter, types: ChosenTypes | None, *, wide_as_text: bool = False
 ) -> Iterator[EntityChangeOutput]:
-    """Yield the changes that pass the filter. A type is named with or without its kind."""
-    types = None if chosen.type is None else {name.rpartition(":")[2] for name in chosen.type}
-    for change in (entity_change_output(change, wide_as_text=wide_as_text) for change in changes):
-        passes = (
-            (chosen.kind is None or change.kind in chosen.kind)
-            and (types is None or change.type.name in types)
-            and (chosen.op is None or change.op in chosen.op)
-        )
-        if passes:
+    """Yield the changes that pass the filter; `types` are those of the filter, None for all."""
+    own = (change for change in changes if types is None or types.has(change))
+    for change in (entity_change_output(change, wide_as_text=wide_as_text) for change in own):
+        if (chosen.kind is None or change.kind in chosen.kind) and (chosen.op is None or change.op in chosen.op):
             yield change
 
 

@@ -183,7 +183,7 @@ def test_too_many_edges(side: str, kept_ids: str, graph: og.Graph) -> None:
     mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
     mutate(graph.checkout("b"), 'insert WorksAt { from: "p", to: "b" }')
     assert conflict_names(graph) == [("cardinality_violation", "node:Person", "p")]
-    graph.merge("b", resolve={("node:Person", "p"): side})
+    graph.merge("b", resolve={("Person", "p"): side})
     assert ends(graph, "edge:WorksAt") == {kept_ids}
 
 
@@ -205,7 +205,9 @@ def test_choice_for_an_edge_applies_to_its_node(side: str, nodes: set[str], edge
     (conflict,) = graph.merge("b", dry_run=True).conflicts
     assert conflict.describe().endswith('an endpoint of this edge of the target ("p" → "q")')
     assert conflict.entity is not None
-    graph.merge("b", resolve={("edge:Meets", conflict.entity.id): side})
+    with pytest.raises(og.NotFoundError, match="unknown type 'Meet': did you mean 'Meets'"):
+        graph.merge("b", resolve={("Meet", conflict.entity.id): side})
+    graph.merge("b", resolve={("meets", conflict.entity.id): side})
     assert (ids(graph, "node:Person"), ends(graph, "edge:Meets")) == (nodes, edges)
 
 

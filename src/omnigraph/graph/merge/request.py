@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import Argument, hint
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.location import Location
 
 _NAMED_MAX: Final = 10
@@ -45,13 +46,19 @@ def _run(
 
 
 def make_resolution(
-    strategy: str | Mapping[str, str] | None, resolve: Mapping[tuple[str, str], str] | None
+    strategy: str | Mapping[str, str] | None,
+    resolve: Mapping[tuple[str, str], str] | None,
+    read_catalog: Callable[[], Catalog] = Catalog,
 ) -> Resolution:
-    """Return how to resolve conflicts: a side for all kinds or for each kind, and a side for single entities."""
+    """Return how to resolve conflicts: a side for all kinds or for each kind, and a side for single entities.
+
+    `read_catalog` returns the types of the target; it is called only for decisions about entities.
+    """
+    catalog = read_catalog() if resolve else Catalog()
     kinds = {kind.value: strategy for kind in ConflictKind} if isinstance(strategy, str) else strategy or {}
     return Resolution(
         {
-            EntityName(_require_table_name(table), entity_id): _parse_side(side)
+            EntityName(_table_name(table, catalog), entity_id): _parse_side(side)
             for (table, entity_id), side in (resolve or {}).items()
         },
         {_parse_kind(kind): _parse_side(side) for kind, side in kinds.items()},
@@ -93,15 +100,14 @@ def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resol
         )
 
 
-def _require_table_name(name: str) -> str:
-    if not name.startswith(("node:", "edge:")):
-        raise UsageError(
-            f"invalid table name: expected 'node:' or 'edge:' and a type, got '{name}'",
-            code="merge_decisions",
-            hint=f"Write 'node:{name}' for a node type, 'edge:{name}' for an edge type.",
-            facts={"table": name},
-        )
-    return name
+def _table_name(name: str, catalog: Catalog) -> str:
+    """Return the alias of a type; one that the target lacks can be a type of the source."""
+    try:
+        return catalog.require_type(name).alias
+    except NotFoundError:
+        if name.startswith(("node:", "edge:")):
+            return name  # if no conflict has it, the decision is rejected as unused
+        raise
 
 
 def _parse_kind(name: str) -> ConflictKind:
