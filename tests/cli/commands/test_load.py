@@ -259,24 +259,33 @@ def test_a_merge_reports_what_it_did_with_the_rows_of_each_type(
 
 
 @pytest.mark.parametrize(
-    ("number", "point", "note"),
+    ("runner", "number", "point", "note"),
     [
-        (signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written"),
-        (signal.SIGTERM, Failpoint.FORK_BEFORE, ": nothing was written"),
-        (signal.SIGINT, Failpoint.PUBLISH_BEFORE, ""),
+        ("local", signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written"),
+        pytest.param("spark", signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written", marks=pytest.mark.soak),
+        ("local", signal.SIGTERM, Failpoint.FORK_BEFORE, ": nothing was written"),
+        ("local", signal.SIGINT, Failpoint.PUBLISH_BEFORE, ""),
     ],
 )
 def test_an_interrupted_load_prints_whether_something_was_written(
-    directory: Path, tmp_path: Path, number: signal.Signals, point: Failpoint, note: str
+    directory: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    *,
+    runner: str,
+    number: signal.Signals,
+    point: Failpoint,
+    note: str,
 ) -> None:
     gate = tmp_path / "gate"
+    warm: dict[str, str] = request.getfixturevalue("warm_spark") if runner == "spark" else {}
     write(directory, "good.jsonl", *GOOD)
     assert run_in_process("init", "--quiet", "--schema", "schema.pg", "graph.omni", cwd=directory).exit_code == 0
     assert run_in_process("branch", "create", "review", "graph.omni", cwd=directory).exit_code == 0
     with subprocess.Popen(
-        [OMNIGRAPH, "load", "--data", "good.jsonl", "--branch", "review", "--runner", "local", "graph.omni"],
+        [OMNIGRAPH, "load", "--data", "good.jsonl", "--branch", "review", "--runner", runner, "graph.omni"],
         cwd=directory,
-        env=environment({"OMNIGRAPH_FAILPOINTS": f"{point}=hold:{gate}"}),
+        env=environment({"OMNIGRAPH_FAILPOINTS": f"{point}=hold:{gate}", **warm}),
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
