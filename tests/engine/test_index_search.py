@@ -18,7 +18,12 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.rules.search_choice import SearchPath
 from tests.engine.graphs import ask
 
-SCHEMA = "node D { k: String @key  t: String? @index  n: I64 @index  v: Vector(8)? @index  w: Vector(6)? @index }\n"
+SCHEMA = """node D {
+  k: String @key  t: String? @index  n: I64 @index  v: Vector(8)? @index  w: Vector(6)? @index
+  u: String? @index(ascii_folding=true, stem="english")
+}
+"""
+FORMS = ("running", "Runs", "run", "café", "CAFES", "generously", "generous", "İzmir", "Izmir", "houses", "ﬁne")
 WORDS = ("red", "fox", "hen", "blue", "bleu", "café", "İzmir", "हिन्दी", "日本語", "w2", "redd")
 BY_INDEX = EngineOptions(search=SearchPath.INDEX)
 EXACTLY = EngineOptions(search=SearchPath.EXACT)
@@ -38,8 +43,18 @@ PREDICATES = (
     'fuzzy($d.t, "rad", 1)',
     'fuzzy($d.t, "blue", 2)',
     'fuzzy($d.t, "W2", 0)',
+    'fuzzy($d.t, "REDS", 1)',
+    'fuzzy($d.t, "İzmir", 1)',
+    'search($d.u, "runs") search($d.u, "CAFÉ")',
+    'match_text($d.u, "run cafe")',
+    'match_text($d.u, "house RUNS")',
+    'fuzzy($d.u, "Running", 1)',
+    'fuzzy($d.u, "CAFÉ", 1)',
+    'fuzzy($d.u, "generously", 2)',
+    'fuzzy($d.u, "generously", 0)',
+    'search($d.u, "İzmir fine")',
 )
-RNG = np.random.default_rng(7)
+RNG, FORMS_RNG = np.random.default_rng(7), np.random.default_rng(8)
 
 
 def document(number: int) -> dict[str, Any]:
@@ -51,6 +66,7 @@ def document(number: int) -> dict[str, Any]:
         "n": number,
         "v": vector,
         "w": [1.0, 0.0, 0.0, 0.0, 0.0, float(number)],
+        "u": None if number % 11 == 5 else " ".join(FORMS_RNG.choice(FORMS, FORMS_RNG.integers(1, 5))),
     }
 
 
@@ -111,8 +127,9 @@ def test_nearest_is_the_same(states: dict[str, Snapshot], state: str, condition:
 
 @pytest.mark.parametrize("condition", ["", "$d.n > 40"])
 def test_bm25_of_a_covered_table_is_the_same(states: dict[str, Snapshot], condition: str) -> None:
-    for words in ("red", "hen red red", "café 日本語", "nothing"):
-        body = f'match {{ $d: D {condition} }} return {{ $d.k, bm25($d.t, "{words}") as s }} limit 9'
+    queries = (("t", "red"), ("t", "hen red red"), ("t", "café 日本語"), ("t", "nothing"), ("u", "RUN cafe houses"))
+    for column, words in queries:
+        body = f'match {{ $d: D {condition} }} return {{ $d.k, bm25($d.{column}, "{words}") as s }} limit 9'
         trace = Trace()
         rows = ask(states["covered"], body, BY_INDEX, trace=trace)
         exact = ask(states["covered"], body, EXACTLY)

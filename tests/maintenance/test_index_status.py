@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.api.graph import Graph, init
+from omnigraph.base import limits
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.index_status import NO_INDEX, IndexCoverage, IndexState
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.schema.property_types import IndexKind
-from omnigraph.storage.lance.indexes import NO_ROWS, Degraded, Indexed
+from omnigraph.storage.lance.indexes import NO_ROWS, PARAMETERS_DIFFER, Degraded, Indexed
 from omnigraph.storage.location import Location
 from tests.maintenance.graphs import (
     CITES,
@@ -103,3 +104,32 @@ def test_equality_on_text_reads_one_row(local_location: Location, annotation: st
     assert rows.scalar() == "7@example.org"
     explained = graph.explain('query q() { match { $p: Person { email: "7@example.org" } } return { $p.email } }')
     assert "using btree on email" in explained.text
+
+
+def test_changed_options_of_text_search_rebuild_the_index(
+    local_location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+    schema = "node D {{ k: String @key  t: String @index{} }}"
+    init(local_location.uri, schema.format(""), actor="tester")
+    graph = Graph(local_location)
+    graph.load({"D": pa.table({"k": ["a", "b", "c"], "t": ["Cafés", "a cafe", "tea"]})})
+    graph.build_indexes()
+    query = 'query q() { match { $d: D search($d.t, "café") } return { $d.k } order { $d.k } }'
+    both = '(ascii_folding=true, stem="english")'
+    cases: tuple[tuple[str, list[str]], ...] = (("(ascii_folding=true)", ["b"]), (both, ["a", "b"]), ("", []))
+    for options, keys in cases:
+        plan = graph.plan_schema(schema.format(options))
+        assert [planned.step.kind for planned in plan.steps] == ["change_index"]
+        graph.apply_schema(schema.format(options))
+        states = {row.kind: (row.state, row.reason) for row in graph.index_status() if row.column == "t"}
+        assert states[IndexKind.INVERTED] == (IndexState.BEHIND, PARAMETERS_DIFFER)
+        assert states[IndexKind.BTREE] == (IndexState.COMPLETE, "")
+        explained = []
+        for _ in range(2):
+            assert [row["d.k"] for row in graph.query(query).to_pylist()] == keys
+            explained.append(graph.explain(query).text)
+            graph.build_indexes()
+        assert "parameters differ" in explained[0]
+        assert f"Inverted on t{options and ' '}{options}" in explained[1]
+        assert all(row.state is IndexState.COMPLETE for row in graph.index_status() if row.column == "t")

@@ -261,7 +261,7 @@ def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expre
             return exact(_computed(sign, value(left, row), value(right, row)))
         case ex.TextMatch(mode, column, query, edits):
             text = value(column, row)
-            return None if text is None else matches(mode, text, value(query, row), edits)
+            return None if text is None else matches(mode, text, value(query, row), edits, column.text)
         case ex.IsNull(operand, negated):
             return (value(operand, row) is None) is not negated
         case ex.And(operands) | ex.Or(operands):

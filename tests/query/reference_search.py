@@ -1,7 +1,7 @@
 """A reference implementation of search: words, distances of vectors, and fused ranks.
 
-Words are runs of letters and digits, case-insensitive. A phrase matches consecutive words. BM25 has the usual constants
-and the statistics of all texts of the table, which the caller passes.
+Words are runs of letters and digits, case-insensitive; with options those of Lance's tokenizer. A phrase matches
+consecutive words. BM25 has the usual constants and the statistics of all texts of the table, which the caller passes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import lance
+
 from omnigraph.query.plan import expressions as ex
+from omnigraph.schema.property_types import PLAIN_TEXT, TextOptions
 
 Row = dict[str, Any]
 Evaluate = Callable[[ex.Expr, Row], Any]
@@ -22,14 +25,19 @@ _K1: Final = 1.2
 _B: Final = 0.75
 
 
-def words(text: str) -> list[str]:
+def words(text: str, options: TextOptions = PLAIN_TEXT) -> list[str]:
     """Return the words in a text."""
-    return re.findall(r"[^\W_]+", text.lower())
+    if options == PLAIN_TEXT:
+        return re.findall(r"[^\W_]+", text.lower())
+    tokenize: Any = lance.tokenize
+    settings = {"ascii_folding": options.ascii_folding, "stem": options.stem is not None}
+    language = options.stem.title() if options.stem else None
+    return [token.text for token in tokenize(text, remove_stop_words=False, language=language, **settings)]
 
 
-def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
+def matches(mode: ex.TextMode, text: str, query: str, edits: int, options: TextOptions = PLAIN_TEXT) -> bool:
     """Return whether a text matches."""
-    have, query_words = words(text), words(query)
+    have, query_words = words(text, options), words(query, options)
     match mode:
         case ex.TextMode.SEARCH:
             return any(word in have for word in query_words)
@@ -46,7 +54,11 @@ def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate, texts_of: T
         case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
         case ex.Bm25(column, query):
-            return _bm25([evaluate(column, row) for row in rows], texts_of(column), words(evaluate(query, {})))
+            texts, table = (
+                [words(text or "", column.text) for text in part]
+                for part in ([evaluate(column, row) for row in rows], texts_of(column))
+            )
+            return _bm25(texts, table, words(evaluate(query, {}), column.text))
         case ex.Rrf(first, second, k):
             ranks = [_ranks(part, rows, evaluate, texts_of) for part in (first, second)]
             return [_fused([rank[index] for rank in ranks], k) for index in range(len(rows))]
@@ -70,13 +82,13 @@ def _cosine(left: Any, right: Any) -> float | None:
     return 1.0 - float(sum(a * b for a, b in zip(left, right, strict=True))) / lengths if lengths else 1.0
 
 
-def _bm25(texts: Sequence[str | None], table: Sequence[str | None], query_words: list[str]) -> list[float | None]:
-    split = [text_words for text in table if (text_words := words(text or ""))]
+def _bm25(texts: list[list[str]], table: list[list[str]], query_words: list[str]) -> list[float | None]:
+    split = [text_words for text_words in table if text_words]
     mean = sum(map(len, split)) / max(len(split), 1)
     holders = Counter(word for text_words in split for word in set(text_words))
     scores: list[float | None] = []
-    for text in texts:
-        counts, total = Counter(words(text or "")), 0.0
+    for own_words in texts:
+        counts, total = Counter(own_words), 0.0
         for word in query_words:
             if counts[word]:
                 weight = math.log(1 + (len(split) - holders[word] + 0.5) / (holders[word] + 0.5))

@@ -103,6 +103,16 @@ _SCALAR_DEFAULTS: dict[str, st.SearchStrategy[Literal]] = {
         lambda time: StringLiteral(time.replace(microsecond=0).isoformat(timespec="milliseconds") + "Z")
     ),
 }
+_text_options: st.SearchStrategy[tuple[Argument, ...]] = st.sampled_from(
+    (
+        (),
+        (NamedArgument(Name("ascii_folding"), WordLiteral("true")),),
+        (
+            NamedArgument(Name("stem"), StringLiteral("dutch")),
+            NamedArgument(Name("ascii_folding"), WordLiteral("false")),
+        ),
+    )
+)
 _RANGED = ("I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
 
 
@@ -141,7 +151,7 @@ def _valid_bodies(draw: st.DrawFn, prefix: str, *, edge: bool = False) -> Body:
             ends = draw(st.sampled_from(((bound, None), (None, bound), (bound, bound))))
             constraints.append(Annotation(Name("range"), (WordLiteral(name), RangeArgument(*ends))))
         if kind not in {"Blob", "list"} and draw(st.booleans()):
-            own.append(Annotation(Name("index")))
+            own.append(Annotation(Name("index"), draw(_text_options) if kind == "String" else ()))
         if draw(st.booleans()):
             own.append(Annotation(Name("description"), (StringLiteral(draw(_texts)),)))
         if kind in _SCALAR_DEFAULTS and not nullable:

@@ -50,5 +50,8 @@ def tables_text(catalog: Catalog) -> str:
             metadata = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
             null = "" if column.nullable else " not null"
             lines.append(f"  {column.name}: {column.type}{null} {json.dumps(metadata, sort_keys=True)}")
-        lines.extend(f"  index {index.column} {index.kind.value}" for index in declared_indexes(entity))
+        lines.extend(
+            f"  index {index.column} {index.kind.value} {index.text.text}".rstrip()
+            for index in declared_indexes(entity)
+        )
     return "".join(f"{line}\n" for line in lines)

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance.optimize import Compaction
-from lance.query import MatchQuery
 
 from omnigraph.storage.lance.commit import commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
@@ -181,18 +180,6 @@ def test_the_scalar_index_that_was_built_first_is_used(local_location: Location,
         native.create_scalar_index("id", kind, name=kind.lower())
     assert f"@{first.lower()}" in native.scanner(filter="id = 'k7'").explain_plan()
     assert ("@btree" in native.scanner(filter="id > 'k7'").explain_plan()) == (first == "BTREE")
-
-
-def test_stemming_hides_near_words(local_location: Location) -> None:
-    """If this fails: stemmed indexes find near words, and INVERTED could be built with Lance's defaults."""
-    dataset = create_dataset(local_location, pa.table({"text": ["databases are running"]}))
-    counts = []
-    for stem in (True, False):
-        native = dataset.newest().native_copy()
-        native.create_scalar_index("text", "INVERTED", replace=True, stem=stem)
-        query = MatchQuery("databeses", "text", fuzziness=1)
-        counts.append(dataset.newest().native.to_table(full_text_query=query).num_rows)
-    assert counts == [0, 1]
 
 
 def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> None:

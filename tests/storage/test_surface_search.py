@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from lance.query import MatchQuery, PhraseQuery
 
-from omnigraph.arrow.words import PLAIN_WORDS, count_words
 from omnigraph.engine.columns.scores import WordQuery, bm25_of_texts
-from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.property_types import IndexKind, TextOptions
 from omnigraph.storage.lance.commit import commit_branch, commit_staged
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.lance.indexes import IndexPlan, IndexSpec, build_index_segment, commit_index_segments, plan_index
 from omnigraph.storage.lance.stage import stage_upsert
+from omnigraph.storage.lance.words import PLAIN_WORDS, count_words, fuzzy_words
 from omnigraph.storage.location import Location
 from tests.storage.raw_writes import stage_append, stage_delete
 
@@ -142,6 +142,19 @@ def test_a_fuzzy_query_does_not_find_uncovered_rows(indexed: Dataset) -> None:
     dataset = append(indexed, 120)
     complete = scanned_ids(dataset, "blue") | scanned_ids(dataset, "bleu")
     assert search_ids(dataset, query) < complete
+
+
+def test_a_fuzzy_query_keeps_the_form_of_its_words(local_location: Location) -> None:
+    """If this fails: Lance normalizes the words in a fuzzy query, and `fuzzy_words` is unnecessary."""
+    dataset = create_dataset(local_location, pa.table({"id": ["a", "b"], "t": ["Running home", "cafés"]}))
+    options = TextOptions(ascii_folding=True, stem="english")
+    dataset = add_segment(dataset, IndexSpec("t", IndexKind.INVERTED, text=options), [0])
+    for text, edits, ids in (("runs", 0, {"a"}), ("RUN", 1, set()), ("running", 1, set()), ("rum", 1, {"a"})):
+        query = MatchQuery(text, "t", fuzziness=edits, max_expansions=1_000_000)
+        assert search_ids(dataset, query) == ids, text
+    assert search_ids(dataset, MatchQuery(fuzzy_words("RUNS", options) or "", "t", fuzziness=1)) == {"a"}
+    more = commit_staged(dataset, stage_append(dataset, pa.table({"id": ["c"], "t": ["to the Cafe"]})))
+    assert search_ids(more, MatchQuery("CAFÉS", "t")) == {"b", "c"}
 
 
 def test_an_extended_text_index_finds_old_words(indexed: Dataset) -> None:

@@ -17,13 +17,13 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.cache import Cache, Key, TableKey
 from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary
-from omnigraph.engine.columns.scores import TextStatistics
+from omnigraph.engine.columns.scores import TextStatistics, WordQuery
 from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
-from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.property_types import IndexKind, TextOptions
 from omnigraph.storage.lance.dataset import Dataset, any_of
 from omnigraph.storage.lance.indexes import Degraded, IndexSpec, coverage_of, read_indexes
 from omnigraph.storage.lance.search import VectorQuery, WordsQuery, search_batches
@@ -99,16 +99,17 @@ class TableReader:
         return None if new_columns is None else columns | new_columns
 
     def cached_statistics(
-        self, column: str, words: tuple[str, ...], count: Callable[[tuple[str, ...]], TextStatistics]
+        self, column: str, query: WordQuery, count: Callable[[WordQuery], TextStatistics]
     ) -> TextStatistics:
-        """Return the statistics of a column for some words; `count` counts those that are not cached."""
-        keys: dict[str, Key] = {word: (self.key, "words", column, word) for word in words}
+        """Return the statistics of a column for the words in a query; `count` counts those that are not cached."""
+        words, options = query.words, query.rules.options.text
+        keys: dict[str, Key] = {word: (self.key, "words", column, options, word) for word in words}
         cached = {word: self._cache.get(key, TextStatistics) for word, key in keys.items()}
         present = {word: statistics for word, statistics in cached.items() if statistics is not None}
         if len(present) == len(words):
             holders = {word: statistics.holders[word] for word, statistics in present.items()}
             return replace(next(iter(present.values())), holders=holders)
-        counted = count(words)
+        counted = count(query)
         for word, key in keys.items():
             entry = replace(counted, holders={word: counted.holders[word]})
             self._cache.put(key, entry, _STATISTICS_BYTES + len(word))
@@ -151,10 +152,10 @@ class TableReader:
             self._cache.put(key, size, _MARK_BYTES)
         return size
 
-    def has_words(self, name: str) -> bool:
+    def has_words(self, name: str, options: TextOptions) -> bool:
         """Return whether the words in a column are in the cache, or the table is so small that they soon are."""
         cached = self._cache.get((self.key, "column", name), ValueDictionary) if self._options.cached else None
-        return (cached is not None and cached.has_words) or self.row_count <= limits.ENGINE_EAGER_ROWS_MAX
+        return (cached is not None and cached.has_words(options)) or self.row_count <= limits.ENGINE_EAGER_ROWS_MAX
 
     def _until_deadline(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN:
@@ -245,6 +246,7 @@ def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
                 lance_type=index.lance_type if is_search else "",
                 segments=index.segments if is_search else 1,
                 is_current=index.is_current,
+                text=index.text,
             )
         )
     return TableFacts(rows, tuple(indexes))

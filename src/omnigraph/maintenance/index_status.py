@@ -206,7 +206,7 @@ def _why_unused(dataset: Dataset, declared: ColumnIndex, built: IndexDescription
         if reason := why_no_vector_index(rows, row_bytes):
             return reason
     if built is not None:
-        return "" if built.is_current else PARAMETERS_DIFFER
+        return "" if built.has_parameters(declared.text) else PARAMETERS_DIFFER
     if not rows:
         return NO_ROWS
     is_vector = declared.kind is IndexKind.VECTOR

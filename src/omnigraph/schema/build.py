@@ -28,7 +28,7 @@ from omnigraph.schema.catalog import (
 )
 from omnigraph.schema.checks.declarations import cardinality_bound
 from omnigraph.schema.checks.run import require_valid_schema
-from omnigraph.schema.property_types import PropertyType
+from omnigraph.schema.property_types import PLAIN_TEXT, PropertyType, TextOptions
 from omnigraph.schema.resolve import (
     Expansion,
     InvalidType,
@@ -37,6 +37,7 @@ from omnigraph.schema.resolve import (
     expand,
     metadata_of,
     resolve_type,
+    text_options,
 )
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
@@ -102,8 +103,12 @@ def _shapes_and_rules(
     declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]
 ) -> tuple[tuple[PropertyShape, ...], Rules]:
     expansion = expand(declaration, interfaces)
-    indexed = {name for columns in _column_lists(expansion, "index") for name in columns}
-    shapes = tuple(_shape(declared, declared.name.text in indexed) for declared in expansion.properties)
+    indexed = {
+        name: text_options(group.annotation)[0]
+        for group in column_lists(expansion.properties, expansion.constraints, "index")
+        for name in group.names
+    }
+    shapes = tuple(_shape(declared, indexed.get(declared.name.text)) for declared in expansion.properties)
     types = {shape.name: shape.type for shape in shapes}
     return shapes, _build_rules(expansion, types)
 
@@ -131,7 +136,8 @@ def _column_lists(expansion: Expansion, kind: str) -> list[tuple[str, ...]]:
     return [group.names for group in column_lists(expansion.properties, expansion.constraints, kind)]
 
 
-def _shape(declared: PropertySyntax, indexed: bool) -> PropertyShape:
+def _shape(declared: PropertySyntax, index: TextOptions | None) -> PropertyShape:
+    """Return a property; `index` has the options of its index, None without one."""
     resolved = resolve_type(declared.type)
     assert not isinstance(resolved, InvalidType), "require_valid_schema rejects it"
     annotations = declared.annotations
@@ -140,7 +146,8 @@ def _shape(declared: PropertySyntax, indexed: bool) -> PropertyShape:
         name=declared.name.text,
         type=resolved,
         nullable=declared.type.nullable or embedding is not None,
-        indexed=indexed,
+        indexed=index is not None,
+        text_options=index or PLAIN_TEXT,
         default=_default(annotations, resolved),
         embedding=embedding,
         description=_text_of(annotations, "description"),

@@ -21,7 +21,7 @@ from omnigraph.base.errors import NotFoundError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
-from omnigraph.schema.property_types import PropertyType
+from omnigraph.schema.property_types import PLAIN_TEXT, PropertyType, TextOptions
 from omnigraph.schema.values import RangeBounds, Value
 
 _NAME_CHARACTERS_MAX: Final = 60
@@ -62,6 +62,7 @@ class PropertyShape(Struct, frozen=True, kw_only=True):
     type: PropertyType
     nullable: bool = False
     indexed: bool = False
+    text_options: TextOptions = PLAIN_TEXT
     default: Value | None = None
     embedding: Embedding | None = None
     description: str | None = None

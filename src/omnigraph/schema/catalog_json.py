@@ -32,7 +32,17 @@ from omnigraph.schema.catalog import (
     Rules,
 )
 from omnigraph.schema.consistency import InconsistentCatalogError, require_consistent
-from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
+from omnigraph.schema.property_types import (
+    PLAIN_TEXT,
+    STEM_LANGUAGES,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    TextOptions,
+    VectorType,
+)
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, value_from_text, value_text
 
 CATALOG_VERSION: Final = 1
@@ -85,11 +95,17 @@ class _StoredEmbedding(_Stored, kw_only=True, frozen=True):
     required: bool = False
 
 
+class _StoredTextOptions(_Stored, kw_only=True, frozen=True):
+    ascii_folding: bool = False
+    stem: str | None = None
+
+
 class _StoredShape(_Stored, kw_only=True, frozen=True):
     name: str
     type: _StoredType
     nullable: bool = False
     indexed: bool = False
+    text_options: _StoredTextOptions | None = None
     default: str | None = None
     embedding: _StoredEmbedding | None = None
     description: str | None = None
@@ -249,9 +265,11 @@ def _restore_type(target: type[AnyType], stored: _StoredNode | _StoredEdge | _St
 
 
 def _store_property(target: type[_StoredShape], shape: PropertyShape) -> _StoredShape:
+    is_plain = shape.text_options == PLAIN_TEXT
     converted: dict[str, object] = {
         "type": _store_property_type(shape.type),
         "default": _store_value(shape.default, shape.type),
+        "text_options": None if is_plain else _copy(_StoredTextOptions, shape.text_options),
         "embedding": shape.embedding and _copy(_StoredEmbedding, shape.embedding),
         "metadata": _store_annotations(shape.metadata),
     }
@@ -264,9 +282,13 @@ def _store_property(target: type[_StoredShape], shape: PropertyShape) -> _Stored
 
 def _restore_property(target: type[PropertyShape], stored: _StoredShape) -> PropertyShape:
     property_type = _restore_property_type(stored.type)
+    options = stored.text_options or _StoredTextOptions()
+    if options.stem is not None and options.stem not in STEM_LANGUAGES:
+        raise InconsistentCatalogError(f"a text index has the unknown language '{options.stem}'")
     converted: dict[str, object] = {
         "type": property_type,
         "default": None if stored.default is None else _restore_value(stored.default, property_type),
+        "text_options": _copy(TextOptions, options),
         "embedding": stored.embedding and _copy(Embedding, stored.embedding),
         "metadata": _restore_annotations(stored.metadata),
     }

@@ -12,7 +12,15 @@ from typing import assert_never
 
 from omnigraph.lang import syntax
 from omnigraph.schema.catalog import Cardinality, Catalog, Entity, Interface, NodeType, PropertyShape, Rules
-from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
+from omnigraph.schema.property_types import (
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    TextOptions,
+    VectorType,
+)
 from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import Value, value_text
 
@@ -63,7 +71,7 @@ def _property(shape: PropertyShape) -> PropertySyntax:
 
 def _annotations(shape: PropertyShape) -> Iterator[syntax.Annotation]:
     if shape.indexed:
-        yield _annotation("index")
+        yield _annotation("index", *_text_options(shape.text_options))
     if shape.default is not None:
         yield _annotation("default", _literal(shape.default, shape.type))
     if shape.embedding:
@@ -71,6 +79,13 @@ def _annotations(shape: PropertyShape) -> Iterator[syntax.Annotation]:
         named = (syntax.NamedArgument(syntax.Name("model"), syntax.StringLiteral(model)),) if model is not None else ()
         yield _annotation("embed", syntax.StringLiteral(shape.embedding.source), *named)
     yield from _notes(shape)
+
+
+def _text_options(options: TextOptions) -> Iterator[syntax.NamedArgument]:
+    if options.ascii_folding:
+        yield syntax.NamedArgument(syntax.Name("ascii_folding"), syntax.WordLiteral("true"))
+    if options.stem is not None:
+        yield syntax.NamedArgument(syntax.Name("stem"), syntax.StringLiteral(options.stem))
 
 
 def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[syntax.Annotation]:

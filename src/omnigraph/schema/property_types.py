@@ -128,6 +128,46 @@ class IndexKind(Enum):
     """Nearest neighbours by cosine."""
 
 
+STEM_LANGUAGES: Final = (
+    "arabic",
+    "danish",
+    "dutch",
+    "english",
+    "finnish",
+    "french",
+    "german",
+    "greek",
+    "hungarian",
+    "italian",
+    "norwegian",
+    "portuguese",
+    "romanian",
+    "russian",
+    "spanish",
+    "swedish",
+    "tamil",
+    "turkish",
+)
+"""The languages for which Lance can reduce a word to its stem."""
+
+
+class TextOptions(Struct, frozen=True):
+    """How full-text search compares the words in a `String`: `ascii_folding` ignores accents, `stem` endings."""
+
+    ascii_folding: bool = False
+    stem: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The options as the schema language writes them; empty if all are off."""
+        parts = ["ascii_folding=true"] if self.ascii_folding else []
+        return ", ".join([*parts, f'stem="{self.stem}"'] if self.stem else parts)
+
+
+PLAIN_TEXT: Final = TextOptions()
+"""Words are compared as they are, apart from the case of their letters."""
+
+
 def index_kind(property_type: PropertyType) -> IndexKind | None:
     """Return the kind of index that `@index` declares for this type, or None if the type has none."""
     match property_type:

@@ -10,14 +10,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang import syntax
 from omnigraph.lang.problems import quoted
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
+from omnigraph.schema.property_types import (
+    STEM_LANGUAGES,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    TextOptions,
+    VectorType,
+)
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
 
 PROPERTY_ANNOTATIONS: Final = frozenset({"key", "unique", "index", "embed", "default", "description", "rename_from"})
@@ -99,6 +108,53 @@ def column_lists(
     for constraint in constraints:
         if constraint.name.text == kind:
             yield ColumnList(constraint, column_names(constraint))
+
+
+class InvalidOption(Struct, frozen=True):
+    """Why an option of `@index` is not valid."""
+
+    span: syntax.Span
+    message: str
+    hint: str
+
+
+def text_options(annotation: syntax.Annotation) -> tuple[TextOptions, tuple[InvalidOption, ...]]:
+    """Return the options of an `@index`, and the reason for each one that is not valid."""
+    options: dict[str, bool | str] = {}
+    invalid: list[InvalidOption] = []
+    for argument in annotation.arguments:
+        if isinstance(argument, syntax.NamedArgument):
+            name = argument.name.text
+            value = _option_value(argument)
+            if isinstance(value, InvalidOption):
+                invalid.append(value)
+            elif name in options:
+                invalid.append(InvalidOption(argument.span, f"duplicate option `{name}`", "remove one"))
+            else:
+                options[name] = value
+    return convert(options, TextOptions), tuple(invalid)
+
+
+def _option_value(argument: syntax.NamedArgument) -> bool | str | InvalidOption:
+    name, value = argument.name.text, argument.value
+    shown = f'"{value.value[:60]}"' if isinstance(value, syntax.StringLiteral) else value.text[:60]
+    match name, value:
+        case "ascii_folding", syntax.WordLiteral("true" | "false" as text):
+            return text == "true"
+        case "ascii_folding", _:
+            hint = "write `@index(ascii_folding=true)`"
+            return InvalidOption(value.span, f"invalid `ascii_folding`: expected true or false, got `{shown}`", hint)
+        case "stem", syntax.StringLiteral(language) if language in STEM_LANGUAGES:
+            return language
+        case "stem", syntax.StringLiteral(language):
+            hint = f"use one of {', '.join(STEM_LANGUAGES)}"
+            return InvalidOption(value.span, f"`stem` has the unknown language {quoted(language)}", hint)
+        case "stem", _:
+            hint = 'write `@index(stem="english")`'
+            return InvalidOption(value.span, f"invalid `stem`: expected a language in quotes, got `{shown}`", hint)
+        case _:
+            hint = 'the options are `ascii_folding=true` and `stem="english"`'
+            return InvalidOption(argument.span, f"unknown option {quoted(name)}", hint)
 
 
 class InvalidType(Struct, frozen=True):

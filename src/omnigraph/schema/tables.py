@@ -98,14 +98,21 @@ class ColumnIndex:
 
     column: str
     kind: types.IndexKind
+    text: types.TextOptions = types.PLAIN_TEXT
+    """The options of a text index."""
 
 
 def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Return every index of a type's table, in the order of its columns."""
     indexes = [ColumnIndex(name, types.IndexKind.BTREE) for name in system_columns(entity)]
     for property_ in entity.properties:
-        indexes.extend(ColumnIndex(property_.name, kind) for kind in _index_kinds(entity, property_))
+        indexes.extend(_column_index(property_, kind) for kind in _index_kinds(entity, property_))
     return tuple(indexes)
+
+
+def _column_index(property_: Property, kind: types.IndexKind) -> ColumnIndex:
+    is_text = kind is types.IndexKind.INVERTED
+    return ColumnIndex(property_.name, kind, property_.text_options if is_text else types.PLAIN_TEXT)
 
 
 def _index_kinds(entity: Entity, property_: Property) -> tuple[types.IndexKind, ...]:

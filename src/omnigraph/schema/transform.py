@@ -4,8 +4,9 @@ In: a tree of the grammar, or an error of the parser. Out: declarations, with th
 those of a property, constraints of the type and misplaced ones; or a problem. Reports only syntax and escapes.
 
 A body has no separators, so the position does not distinguish `weight: F64 @index(since)` from `since: Date @index`.
-The rule: `@key`, `@unique` and `@index` with arguments, and `@range` and `@check` always, are constraints; any other
-annotation belongs to the property before it. The endpoints `@src` and `@dst` become the words `src` and `dst`.
+The rule: `@key`, `@unique` and `@index` with arguments (`@index`: with names of properties), and `@range` and `@check`
+always, are constraints; any other annotation belongs to the property before it. The endpoints `@src` and `@dst` become
+the words `src` and `dst`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from omnigraph.lang.syntax import (
     Argument,
     Literal,
     Name,
+    NamedArgument,
     NumberLiteral,
     RangeArgument,
     StringLiteral,
@@ -76,8 +78,10 @@ def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, .
 
 def is_constraint(annotation: Annotation) -> bool:
     """Return whether an annotation in a body is a constraint of the type, not part of the property before it."""
-    name = annotation.name.text
-    return name in _ALWAYS_CONSTRAINTS or (name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments))
+    name, arguments = annotation.name.text, annotation.arguments
+    if name == "index" and all(isinstance(argument, NamedArgument) for argument in arguments):
+        return False
+    return name in _ALWAYS_CONSTRAINTS or (name in _CONSTRAINTS_WITH_ARGUMENTS and bool(arguments))
 
 
 def canonical(annotation: Annotation) -> Annotation:

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.arrow.words import count_words
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import ValueDictionary
 from omnigraph.engine.columns.frame import DictionaryColumn
 from omnigraph.engine.columns.scores import WordQuery, bm25_of_counts, bm25_of_texts, distances
 from omnigraph.engine.columns.text_index import TextIndex
+from omnigraph.schema.property_types import PLAIN_TEXT
+from omnigraph.storage.lance.words import count_words
 
 TEXTS = pa.array(["red fox", None, "red red hen", "blue fox", "", "green", "Red, blue", "--"])
 
@@ -28,7 +29,7 @@ def test_statistics_count_texts_with_a_word() -> None:
 @pytest.mark.parametrize("text", ["red", "red red", "hen fox", "zebra", "green blue"])
 def test_bm25_is_the_same_in_parts_and_from_an_index(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     query = WordQuery.of(text)
-    index = TextIndex(TEXTS)
+    index = TextIndex(TEXTS, PLAIN_TEXT)
     counts = index.count_words(query.array)
     statistics = query.statistics(counts)
     expected = bm25_of_counts(counts, query, statistics)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from omnigraph.base import limits
@@ -17,11 +19,12 @@ from omnigraph.query.rules.search_choice import (
     choose_ranked,
     probe_count,
 )
-from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.property_types import IndexKind, TextOptions
 
 LARGE = limits.SEARCH_EXACT_BYTES + 1
 VECTOR = IndexFact("v", IndexKind.VECTOR, 1, 1_200, lance_type="IVF_RQ", segments=4)
 TEXT = IndexFact("t", IndexKind.INVERTED, lance_type="Inverted")
+FOLDED = TextOptions(ascii_folding=True)
 OLD = IndexFact("v", IndexKind.VECTOR, lance_type="IVF_PQ", is_current=False)
 INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 100 candidates"
 
@@ -58,6 +61,8 @@ def test_index_is_described() -> None:
     assert choose_ranked(request).reason == INDEXED
     text = PredicateRequest(index=TEXT, is_fuzzy=False, has_words=False)
     assert choose_predicate(text).reason == "Inverted on t, 1 segment, all rows covered"
+    folded = replace(text, index=msgspec.structs.replace(TEXT, text=FOLDED), text=FOLDED)
+    assert choose_predicate(folded).reason == "Inverted on t (ascii_folding=true), 1 segment, all rows covered"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,10 @@ def test_index_is_described() -> None:
         ({"index": VECTOR, "is_fuzzy": True}, "rows uncovered"),
         ({"index": None}, "no index"),
         ({"index": OLD}, "parameters differ"),
+        ({"text": FOLDED}, "parameters differ"),
+        ({"text": FOLDED, "index": IndexFact("t", IndexKind.INVERTED, text=FOLDED)}, None),
+        ({"can_split": False}, None),
+        ({"can_split": False, "is_fuzzy": True}, "words differ in the index"),
         ({"has_words": True}, "words are cached"),
         ({"has_words": True, "forced": SearchPath.INDEX}, None),
         ({"forced": SearchPath.EXACT}, "requested"),

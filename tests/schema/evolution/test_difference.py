@@ -193,6 +193,32 @@ def test_a_dropped_name_that_is_added_again_gets_a_new_id() -> None:
     assert [int(company_type.id, 16) for company_type in (company, old_company) if company_type] == [4, 2]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "steps"),
+    [
+        ("@index", "@index(ascii_folding=false)", ()),
+        (
+            "@index",
+            '@index(stem="dutch")',
+            ('change the text index on node:N.a to stem="dutch"; `optimize` rebuilds it',),
+        ),
+        (
+            "@index(ascii_folding=true)",
+            "@index",
+            ("change the text index on node:N.a to no options; `optimize` rebuilds it",),
+        ),
+        ("@index(ascii_folding=true)", "", ("drop the index on node:N.a",)),
+        ("", "@index(ascii_folding=true)", ("declare an index on node:N.a with ascii_folding=true",)),
+    ],
+)
+def test_options_of_an_index_change(old: str, new: str, steps: tuple[str, ...]) -> None:
+    accepted, desired = catalog_of(f"node N {{ a: String {old} }}"), catalog_of(f"node N {{ a: String {new} }}")
+    evolution = find_steps(accepted, desired, {accepted.types[0].id: 3})
+    assert tuple(step.describe() for step in evolution.steps) == steps
+    assert all(step.cost(3) is Cost.METADATA for step in evolution.steps)
+    assert next_catalog(accepted, evolution.steps) == desired
+
+
 def test_a_wider_range_reads_no_rows() -> None:
     accepted = catalog_of("node N { a: I32 @range(a, 0..10) }")
     for bounds, cost in (("0..20", Cost.METADATA), ("0..", Cost.METADATA), ("1..20", Cost.READS)):

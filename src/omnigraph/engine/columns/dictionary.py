@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from omnigraph.engine.columns.text_index import TextIndex
+    from omnigraph.schema.property_types import TextOptions
 
     Array = pa.Array[Any]
     Scalar = pa.Scalar[Any]
@@ -43,7 +44,7 @@ class ValueDictionary:
         "_factors",
         "_hashes",
         "_order",
-        "_text_index",
+        "_text_indexes",
         "_translations",
         "array",
         "is_own",
@@ -58,7 +59,7 @@ class ValueDictionary:
         self._hashes: npt.NDArray[np.uint64] | None = None
         self._order: Codes | None = None
         self._factors: tuple[Codes, ValueDictionary] | None = None
-        self._text_index: TextIndex | None = None
+        self._text_indexes: dict[TextOptions, TextIndex] = {}
         self._translations: WeakKeyDictionary[ValueDictionary, Codes] | None = None
         self.on_growth: Callable[[ValueDictionary], None] | None = None
 
@@ -68,7 +69,7 @@ class ValueDictionary:
     @property
     def nbytes(self) -> int:
         """The bytes of the values, of a possible lookup, of the words and of the translations."""
-        words = 0 if self._text_index is None else self._text_index.nbytes
+        words = sum(index.nbytes for index in tuple(self._text_indexes.values()))
         translations = 0 if self._translations is None else 8 * len(self.array) * len(self._translations)
         return int(self.array.nbytes) + (16 if self.is_unique else 8) * len(self.array) + words + translations
 
@@ -124,15 +125,15 @@ class ValueDictionary:
             self._factors = encode_values(self.array)
         return self._factors
 
-    def text_index(self) -> TextIndex:
-        """Return the index of the words, built at the first call."""
-        if self._text_index is None:
+    def text_index(self, options: TextOptions) -> TextIndex:
+        """Return the index of the words, built at the first call with these options."""
+        if options not in self._text_indexes:
             from omnigraph.engine.columns.text_index import TextIndex
 
-            self._text_index = TextIndex(self.array)
+            self._text_indexes[options] = TextIndex(self.array, options)
             if self.on_growth is not None:
                 self.on_growth(self)
-        return self._text_index
+        return self._text_indexes[options]
 
     def translation(self, other: ValueDictionary) -> Codes | None:
         """Return for each position the one in `other` (-1 if missing), or None if `translate` was not called."""
@@ -154,10 +155,9 @@ class ValueDictionary:
             self.on_growth(self)
         return codes
 
-    @property
-    def has_words(self) -> bool:
-        """Whether the index of the words is built."""
-        return self._text_index is not None
+    def has_words(self, options: TextOptions) -> bool:
+        """Return whether the index of the words with these options is built."""
+        return options in self._text_indexes
 
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
         if self._hashes is None or self._order is None:

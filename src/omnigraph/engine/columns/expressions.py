@@ -175,8 +175,8 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
             return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
         case ex.Like(text, pattern):
             return _match_pattern(_value(text, frame), _value(pattern, frame))
-        case ex.TextMatch(mode, column, query, edits):
-            return _text_match(frame.columns[column.name], mode, _value(query, frame), edits)
+        case ex.TextMatch(column=column, query=query):
+            return _text_match(frame.columns[column.name], expr, _value(query, frame))
         case _:
             raise InvariantError(f"cannot evaluate {type(expr).__name__} row by row", code="plan_invariant")
 
@@ -217,26 +217,26 @@ def _match_pattern(text: Value, pattern: Value) -> Value:
     return pc.match_like(text, canonical)  # type: ignore[no-any-return]
 
 
-def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
+def _text_match(column: Column, predicate: ex.TextMatch, query: Value) -> Value:
     """Evaluate a full-text predicate on the words in each value; null where the value is null."""
     assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
     coded = DictionaryColumn.of(column)
     words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
-    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
-        return match_texts(coded, mode, words, edits)
+    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words(predicate.column.text):
+        return match_texts(coded, predicate, words)
     # An index of all values needs many times their size in memory, so they are indexed in chunks.
     step = max(1, limits.ENGINE_FRAME_BYTES * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()
-        parts.append(match_texts(DictionaryColumn.of(texts), mode, words, edits))
+        parts.append(match_texts(DictionaryColumn.of(texts), predicate, words))
     return pa.concat_arrays(parts)
 
 
-def match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: int) -> Array:
+def match_texts(coded: DictionaryColumn, predicate: ex.TextMatch, words: str) -> Array:
     """Return whether each text matches a predicate; null where the text is null."""
-    index = coded.dictionary.text_index()
-    matches = index.matching_mask(mode, words, edits)
+    index = coded.dictionary.text_index(predicate.column.text)
+    matches = index.matching_mask(predicate.mode, words, predicate.edits)
     codes = coded.codes
     if not index.has_missing and len(codes) and codes.min() >= 0:
         return bool_array(matches[codes])

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.arrow.columns import bool_mask
-from omnigraph.arrow.words import PLAIN_WORDS, WordCounts, count_words
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Array, Codes, compact_codes
 from omnigraph.engine.columns.frame import Column, DictionaryColumn
+from omnigraph.schema.property_types import PLAIN_TEXT, TextOptions
+from omnigraph.storage.lance.words import PLAIN_WORDS, WordCounts, WordRules, count_words
 
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -46,19 +47,25 @@ class TextStatistics:
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """the distinct words in a query, in order, and how often the query repeats each."""
+    """The distinct words in a query, in order, how often the query repeats each, and the rules of the texts."""
 
     words: tuple[str, ...]
     repetitions: tuple[int, ...]
+    rules: WordRules = PLAIN_WORDS
 
     @classmethod
-    def of(cls, text: str) -> WordQuery:
-        counts = Counter(PLAIN_WORDS.split_query(text).to_pylist())
-        return cls(tuple(str(word) for word in counts), tuple(counts.values()))
+    def of(cls, text: str, options: TextOptions = PLAIN_TEXT) -> WordQuery:
+        rules = WordRules(options)
+        counts = Counter(rules.split_query(text).to_pylist())
+        return cls(tuple(str(word) for word in counts), tuple(counts.values()), rules)
 
     @property
     def array(self) -> Array:
         return pa.array(self.words, pa.utf8())
+
+    def count(self, texts: Array) -> WordCounts:
+        """Count the words in the query in texts."""
+        return count_words(texts, self.array, self.rules)
 
     def no_texts(self) -> TextStatistics:
         """Return the statistics of an empty column."""
@@ -85,10 +92,9 @@ def bm25_of_counts(counts: WordCounts, query: WordQuery, statistics: TextStatist
 
 def bm25_of_texts(column: Column, query: WordQuery, statistics: TextStatistics) -> Scores:
     """Return the BM25 scores of a column; a text that occurs in several rows is split once."""
-    words = query.array
 
     def score(texts: Array) -> Scores:
-        return bm25_of_counts(count_words(texts, words), query, statistics)
+        return bm25_of_counts(query.count(texts), query, statistics)
 
     return _score_values(column, score, limits.ENGINE_FRAME_BYTES)
 

@@ -1,8 +1,8 @@
 """An index of the words in a column of texts.
 
-In: an array of texts. Out: the words in each text in order, as positions in a vocabulary; `arrow/words` says what a
-word is. The index is cached with the dictionary of a column, so a column is split once per published version. It does
-not depend on what an index in storage covers.
+In: an array of texts. Out: the words in each text in order, as positions in a vocabulary; `storage/lance/words` defines
+a word. The index is cached with the dictionary of a column, so a column is split once per published version and
+options. It does not depend on what an index in storage covers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.words import PLAIN_WORDS, Positions, WordCounts, group_texts
 from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary
 from omnigraph.query.plan import expressions as ex
+from omnigraph.schema.property_types import TextOptions
+from omnigraph.storage.lance.words import Positions, WordCounts, WordRules, group_texts
 
 _PAD: Final = -1
 
@@ -27,8 +28,9 @@ class TextIndex:
     The positions of each word are stored together, so the cost of a search grows with the occurrences of its words.
     """
 
-    def __init__(self, texts: Array) -> None:
-        parents, words = PLAIN_WORDS.split_texts(texts)
+    def __init__(self, texts: Array, options: TextOptions) -> None:
+        self.rules = WordRules(options)
+        parents, words = self.rules.split_texts(texts)
         encoded: Any = words.dictionary_encode()
         self.vocabulary = ValueDictionary(encoded.dictionary, is_unique=True)
         self.words: Positions = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
@@ -49,7 +51,7 @@ class TextIndex:
 
     def matching_mask(self, mode: ex.TextMode, query: str, edits: int) -> Mask:
         """Return which texts match a predicate."""
-        words = PLAIN_WORDS.split_query(query)
+        words = self.rules.split_query(query)
         mask = np.zeros(len(self.lengths), dtype=np.bool_)
         if not len(words):
             return mask
@@ -66,7 +68,7 @@ class TextIndex:
         return mask
 
     def count_words(self, words: Array) -> WordCounts:
-        """Count some distinct words, as `arrow.words.count_words` does."""
+        """Count some distinct words, as `words.count_words` does."""
         codes = self.vocabulary.find(words)
         nowhere = np.zeros(0, dtype=np.int32)
         positions = (self._positions(int(code)) if code >= 0 else nowhere for code in codes)  # sorted, so texts are

@@ -31,6 +31,7 @@ from omnigraph.schema.catalog import TypeKind
 from omnigraph.schema.property_types import EnumType, IndexKind, Scalar, ScalarType, VectorType
 from omnigraph.storage.lance.dataset import column_text, text_literal
 from omnigraph.storage.lance.search import WordsQuery
+from omnigraph.storage.lance.words import fuzzy_words
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -66,15 +67,24 @@ def choose_text_predicate(operator: op.Scan, context: ExecutionContext) -> tuple
     choices = []
     for conjunct in operator.filter.residual:
         if isinstance(conjunct, ex.TextMatch):
+            column = conjunct.column
             request = PredicateRequest(
-                index=reader.facts().index(conjunct.column.column, IndexKind.INVERTED),
+                index=reader.facts().index(column.column, IndexKind.INVERTED),
                 is_fuzzy=conjunct.mode is ex.TextMode.FUZZY,
-                has_words=reader.has_words(conjunct.column.column),
+                has_words=reader.has_words(column.column, column.text),
+                text=column.text,
+                can_split=_index_text(conjunct) is not None,
                 forced=context.options.search,
             )
             choices.append((conjunct, choose_predicate(request)))
     served = [(conjunct, choice) for conjunct, choice in choices if choice.path is SearchPath.INDEX]
     return next(iter(served or choices), (None, SearchChoice(SearchPath.EXACT, "")))
+
+
+def _index_text(predicate: ex.TextMatch) -> str | None:
+    """Return the text that finds the rows of a predicate in an index; None if no text does."""
+    text = str(predicate.query.value) if isinstance(predicate.query, ex.Literal) else ""
+    return fuzzy_words(text, predicate.column.text) if predicate.edits else text
 
 
 def predicate_mode(choice: SearchChoice) -> str:
@@ -86,13 +96,14 @@ def _search_rows(
     operator: op.Scan, predicate: ex.TextMatch, names: tuple[str, ...], context: ExecutionContext
 ) -> Iterator[Frame]:
     """Read the rows that match a text predicate through its index, and evaluate the other conditions on them."""
-    assert isinstance(predicate.query, ex.Literal), "the plan is bound"
+    text = _index_text(predicate)
+    assert text is not None, "the predicate has a path through the index"
     entity = operator.entity
     where, rest = storage_filter(operator.filter.pushed)
     residual = (*rest, *(part for part in operator.filter.residual if part is not predicate))
     query = WordsQuery(
         column=predicate.column.column,
-        text=str(predicate.query.value),
+        text=text,
         is_phrase=predicate.mode is ex.TextMode.MATCH_TEXT,
         edits=predicate.edits if predicate.mode is ex.TextMode.FUZZY else 0,
     )

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.arrow.columns import array_with_nulls
-from omnigraph.arrow.words import count_words
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import ValueDictionary
 from omnigraph.engine.columns.expressions import condition_mask
@@ -41,7 +40,7 @@ from omnigraph.query.rules.search_choice import (
     choose_ranked,
     probe_count,
 )
-from omnigraph.schema.property_types import IndexKind, VectorType
+from omnigraph.schema.property_types import IndexKind, TextOptions, VectorType
 from omnigraph.storage.lance.indexes import partition_count
 from omnigraph.storage.lance.search import SCORE, VectorQuery, WordsQuery
 
@@ -100,7 +99,7 @@ class _TextScorer:
     def __init__(self, score: ex.Bm25, operator: op.Search, context: ExecutionContext) -> None:
         assert isinstance(score.query, ex.Literal), "the plan is bound"
         self._column = score.column
-        self._query = WordQuery.of(str(score.query.value))
+        self._query = WordQuery.of(str(score.query.value), score.column.text)
         self._budget = context.budget
         entities = {entity.name: entity for entity in entities_of(operator.input)}
         self._reader = context.reader(entities[score.column.entity].table)
@@ -114,11 +113,13 @@ class _TextScorer:
         if self._statistics is None:
             self._statistics = text_statistics(self._reader, self._column.column, self._query, self._budget)
         column = frame.columns[self._column.name]
-        if not isinstance(column, DictionaryColumn) or not has_cached_words(column.dictionary, self._budget):
+        if not isinstance(column, DictionaryColumn) or not has_cached_words(
+            column.dictionary, self._column.text, self._budget
+        ):
             return bm25_of_texts(column, self._query, self._statistics)
         if column.dictionary is not self._dictionary:
             self._dictionary = column.dictionary
-            counts = column.dictionary.text_index().count_words(self._query.array)
+            counts = column.dictionary.text_index(self._column.text).count_words(self._query.array)
             self._scores = np.append(bm25_of_counts(counts, self._query, self._statistics), np.nan)
         scores: Scores = self._scores[column.codes]
         return scores
@@ -127,23 +128,22 @@ class _TextScorer:
 def text_statistics(reader: TableReader, column: str, query: WordQuery, budget: Budget) -> TextStatistics:
     """Return the statistics of all rows of a table for the words in a query."""
     cached = reader.cached_columns((column,), whole=True)
-    if cached is not None and has_cached_words(cached[column], budget):
-        return query.statistics(cached[column].text_index().count_words(query.array))
-    return reader.cached_statistics(
-        column, query.words, lambda words: _count_column(reader, column, WordQuery(words, (1,) * len(words)))
-    )
+    options = query.rules.options
+    if cached is not None and has_cached_words(cached[column], options, budget):
+        return query.statistics(cached[column].text_index(options).count_words(query.array))
+    return reader.cached_statistics(column, query, lambda counted: _count_column(reader, column, counted))
 
 
 def _count_column(reader: TableReader, column: str, query: WordQuery) -> TextStatistics:
     statistics = query.no_texts()
     for batch in reader.read_batches((column,), None):
-        statistics += query.statistics(count_words(batch.column(column), query.array))
+        statistics += query.statistics(query.count(batch.column(column)))
     return statistics
 
 
-def has_cached_words(dictionary: ValueDictionary, budget: Budget) -> bool:
+def has_cached_words(dictionary: ValueDictionary, options: TextOptions, budget: Budget) -> bool:
     """Return whether the words in a dictionary are cached, or may be: it belongs to the cache and is small."""
-    if dictionary.has_words:
+    if dictionary.has_words(options):
         return True
     size = int(dictionary.array.nbytes)
     is_small = size <= limits.ENGINE_WORDS_BYTES_MAX and budget.has_bytes(limits.ENGINE_WORDS_FACTOR * size)
@@ -209,6 +209,7 @@ def plan_ranked(
         count=count,
         is_filter_sql=is_filter_sql,
         is_exact=score.exact,
+        text=column.text,
         forced=context.options.search,
     )
     if isinstance(score, ex.Bm25):

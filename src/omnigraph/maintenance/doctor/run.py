@@ -301,7 +301,7 @@ class _GraphInspection:
                 is_missing = state is IndexState.MISSING
                 text = f"indexes not built: {columns}" if is_missing else f"indexes behind by {uncovered}: {columns}"
                 if any(row.reason == PARAMETERS_DIFFER for row in rows):
-                    text += " (built by an earlier release or another tool)"
+                    text += " (built with other options, by an earlier release or by another tool)"
                 yield Finding(Check.INDEXES, Health.NOTICE, text, where=alias, branch=name, fix=optimize_branch(name))
             yield from self._pending_vectors(snapshot, coverages)
 

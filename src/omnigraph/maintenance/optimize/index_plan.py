@@ -146,7 +146,7 @@ def still_fits(
 def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork:
     spec = declared.spec
     named = next((index for index in table.present if index.name == spec.name), None)
-    is_current = named is None or named.is_current
+    is_current = named is None or named.has_parameters(spec.text)
     if not table.rows:
         complete = isinstance(coverage_of(spec, table.present, table.rows), Indexed)
         status = IndexStatus.COMPLETE if complete else IndexStatus.SKIPPED

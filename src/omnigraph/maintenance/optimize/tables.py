@@ -14,8 +14,8 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity
-from omnigraph.schema.property_types import IndexKind, Scalar, ScalarType, VectorType
-from omnigraph.schema.tables import declared_indexes
+from omnigraph.schema.property_types import Scalar, ScalarType, VectorType
+from omnigraph.schema.tables import ColumnIndex, declared_indexes
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, describe_fragments
@@ -96,7 +96,7 @@ def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError
             dataset=dataset,
             fragments=describe_fragments(dataset),
             declared=tuple(
-                DeclaredIndex(_name_index(index.column, index.kind, present), widths.get(index.column, 0))
+                DeclaredIndex(_name_index(index, present), widths.get(index.column, 0))
                 for index in declared_indexes(entity)
             ),
             present=present,
@@ -107,16 +107,16 @@ def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError
         return error
 
 
-def _name_index(column: str, kind: IndexKind, present: Sequence[IndexDescription]) -> IndexSpec:
+def _name_index(index: ColumnIndex, present: Sequence[IndexDescription]) -> IndexSpec:
     """Return the index of a column under its existing name, or under an unused one.
 
     An index keeps its name when its column is renamed. Another column may then get the old name of the column, and its
     index needs a different name.
     """
-    default = IndexSpec(column, kind)
-    owners = {index.name: (index.column, index.kind) for index in present}
-    own = [name for name, owner in owners.items() if owner == (column, kind)]
+    default = IndexSpec(index.column, index.kind, text=index.text)
+    owners = {existing.name: (existing.column, existing.kind) for existing in present}
+    own = [name for name, owner in owners.items() if owner == (index.column, index.kind)]
     if default.name in own or (not own and default.name not in owners):
         return default
     numbered = (f"{default.name}_{number}" for number in range(2, len(owners) + 3))
-    return IndexSpec(column, kind, own[0] if own else next(name for name in numbered if name not in owners))
+    return replace(default, custom_name=own[0] if own else next(name for name in numbered if name not in owners))

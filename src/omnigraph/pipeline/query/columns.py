@@ -272,10 +272,10 @@ def _condition(expr: ex.Expr) -> Column:
 def _text_match(predicate: ex.TextMatch) -> Column:
     """Return whether each text matches a predicate, by the functions of the engine; null for null."""
     assert isinstance(predicate.query, ex.Literal), "the plan is bound"
-    mode, query, edits = predicate.mode, str(predicate.query.value), predicate.edits
+    query = str(predicate.query.value)
 
     def evaluate(texts: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # PySpark reads these types
-        return match_texts(DictionaryColumn.of(plain_array(texts)), mode, query, edits)
+        return match_texts(DictionaryColumn.of(plain_array(texts)), predicate, query)
 
     return call_arrow(evaluate, "boolean", predicate.column.name)
 

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from omnigraph.arrow.columns import Column as ArrowColumn
 from omnigraph.arrow.columns import array_with_nulls, plain_array
-from omnigraph.arrow.words import count_words
 from omnigraph.base import limits
 from omnigraph.engine.columns.scores import Scores, TextStatistics, WordQuery, bm25_of_texts, distances
 from omnigraph.engine.operators.rank import BestEntities, fuse_ranks
@@ -48,7 +47,7 @@ def _score_column(score: ex.Score, rows: DataFrame, tables: dict[str, DataFrame]
             return call_arrow(measure, "double", column.name)
         case ex.Bm25(column, query):
             assert isinstance(query, ex.Literal), "the plan is bound"
-            words = WordQuery.of(str(query.value))
+            words = WordQuery.of(str(query.value), column.text)
             statistics = _count_table(tables[column.name], words)
 
             def weigh(texts: pa.Array) -> pa.Array:  # type: ignore[type-arg]
@@ -71,7 +70,7 @@ def _count_table(texts: DataFrame, query: WordQuery) -> TextStatistics:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total = query.no_texts()
         for batch in batches:
-            total += query.statistics(count_words(plain_array(batch.column(0)), query.array))
+            total += query.statistics(query.count(plain_array(batch.column(0))))
         row = {"texts": total.texts, "words": total.words, "holders": [total.holders[word] for word in query.words]}
         yield pa.RecordBatch.from_pylist([row])
 

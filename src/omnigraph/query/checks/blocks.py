@@ -235,7 +235,7 @@ def _check_properties(binding: syntax.Binding, bound: VariableBinding, block: Qu
             hint = "Write the second condition as a filter."
             block.context.report(QueryCode.PROPERTY_TWICE, name.span, message, hint)
         seen.add(name.text)
-        reference = ex.ColumnRef(entity.name, column.name, column.type, column.nullable or bound.nullable)
+        reference = ex.ColumnRef.of(entity.name, column, is_optional=bound.nullable)
         condition = _check_inline_value(assignment, reference, block)
         if condition is not None:
             block.add(condition)

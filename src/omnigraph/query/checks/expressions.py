@@ -224,7 +224,7 @@ def _check_access(access: syntax.Access, env: Env) -> ex.Expr | None:
     if column is None:
         report_unknown_property(bound.entity.table.name, name.text, name.span, env)
         return None
-    return ex.ColumnRef(bound.entity.name, column.name, column.type, column.nullable or bound.nullable)
+    return ex.ColumnRef.of(bound.entity.name, column, is_optional=bound.nullable)
 
 
 def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:

@@ -322,7 +322,7 @@ def _own_columns(entity: types.Entity) -> dict[str, ex.Expr]:
     for name in names:
         column = entity.table.column(name)
         assert column is not None
-        words[name] = ex.ColumnRef(entity.name, column.name, column.type, column.nullable)
+        words[name] = ex.ColumnRef.of(entity.name, column)
     return words
 
 

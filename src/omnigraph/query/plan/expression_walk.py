@@ -113,7 +113,7 @@ def columns_of(expr: ex.Expr) -> Iterator[ex.ColumnRef]:
             for name in part.table.entity_columns:
                 column = part.table.column(name)
                 assert column is not None
-                yield ex.ColumnRef(part.entity, name, column.type, column.nullable or part.nullable)
+                yield ex.ColumnRef.of(part.entity, column, is_optional=part.nullable)
 
 
 def reads_of(expr: ex.Expr) -> frozenset[str]:

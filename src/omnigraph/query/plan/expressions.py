@@ -24,6 +24,7 @@ from omnigraph.query.plan.types import (
     DATETIME,
     F64,
     I64,
+    Column,
     Entity,
     EntityValueType,
     Table,
@@ -31,7 +32,7 @@ from omnigraph.query.plan.types import (
     is_float,
 )
 from omnigraph.query.syntax import ComparisonOperator, Sign
-from omnigraph.schema.property_types import ListType, Scalar, ScalarType
+from omnigraph.schema.property_types import PLAIN_TEXT, ListType, Scalar, ScalarType, TextOptions
 
 LiteralValue = None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
 
@@ -138,6 +139,13 @@ class ColumnRef(Node, frozen=True):
     column: str
     type: ValueType
     nullable: bool = False
+    text: TextOptions = PLAIN_TEXT
+    """The options of full-text search."""
+
+    @classmethod
+    def of(cls, entity: str, column: Column, *, is_optional: bool = False) -> ColumnRef:
+        """Return the column of an entity; `is_optional` if the entity can be null."""
+        return cls(entity, column.name, column.type, column.nullable or is_optional, column.text)
 
     @property
     def name(self) -> str:

@@ -17,12 +17,14 @@ from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
 from omnigraph.schema.property_types import (
     FLOATS,
     INTEGER_BOUNDS,
+    PLAIN_TEXT,
     EnumType,
     IndexKind,
     ListType,
     PropertyType,
     Scalar,
     ScalarType,
+    TextOptions,
     VectorType,
     type_text,
 )
@@ -39,7 +41,12 @@ class IndexFact(Struct, frozen=True):
     lance_type: str = ""
     segments: int = 1
     is_current: bool = True
-    """Whether a search can use it: it has the parameters with which this release builds it."""
+    """Whether this release builds indexes with its parameters, apart from the options of a text index."""
+    text: TextOptions = PLAIN_TEXT
+
+    def is_usable(self, text: TextOptions = PLAIN_TEXT) -> bool:
+        """Return whether a search on a column with these options can use it."""
+        return self.is_current and self.text == text
 
 
 class TableFacts(Struct, frozen=True):
@@ -78,6 +85,8 @@ class Column(Struct, frozen=True, kw_only=True):
     nullable: bool = False
     embedded: bool = False
     model: str | None = None
+    text: TextOptions = PLAIN_TEXT
+    """The options of full-text search."""
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -128,7 +137,12 @@ def table_of(entity: NodeType | EdgeType) -> Table:
         model = prop.embedding.model if prop.embedding else None
         columns.append(
             Column(
-                name=prop.name, type=prop.type, nullable=prop.nullable, embedded=prop.embedding is not None, model=model
+                name=prop.name,
+                type=prop.type,
+                nullable=prop.nullable,
+                embedded=prop.embedding is not None,
+                model=model,
+                text=prop.text_options,
             )
         )
     return Table(kind=entity.kind, type_id=entity.id, name=entity.name, columns=tuple(columns), key=entity.key)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from omnigraph.base import limits
 from omnigraph.query.plan.types import IndexFact
-from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.property_types import PLAIN_TEXT, IndexKind, TextOptions
 
 
 class SearchPath(Enum):
@@ -45,6 +45,8 @@ class RankedRequest:
     """Whether storage can evaluate all conditions on the rows."""
     is_exact: bool = False
     """Whether the query requests the exact path."""
+    text: TextOptions = PLAIN_TEXT
+    """The options of the column."""
     forced: SearchPath | None = None
 
 
@@ -56,6 +58,10 @@ class PredicateRequest:
     is_fuzzy: bool
     has_words: bool
     """Whether the words in the column are cached, or soon will be because the table is small."""
+    text: TextOptions = PLAIN_TEXT
+    """The options of the column."""
+    can_split: bool = True
+    """Whether the index splits the words in a fuzzy query as an exact search does."""
     forced: SearchPath | None = None
 
 
@@ -70,7 +76,7 @@ def choose_ranked(request: RankedRequest) -> SearchChoice:
     if request.index is None:
         is_possible = not is_vector or request.vector_size % 8 == 0
         return _exactly("no index" if is_possible else "length is not a multiple of 8")
-    if not request.index.is_current:
+    if not request.index.is_usable(request.text):
         return _exactly("parameters differ")
     if is_vector and request.is_zero:
         return _exactly("zero vector")
@@ -90,10 +96,12 @@ def choose_predicate(request: PredicateRequest) -> SearchChoice:
         return _exactly("requested")
     if request.index is None:
         return _exactly("no index")
-    if not request.index.is_current:
+    if not request.index.is_usable(request.text):
         return _exactly("parameters differ")
     if request.is_fuzzy and request.index.uncovered_fragments:
         return _exactly("rows uncovered")
+    if request.is_fuzzy and not request.can_split:
+        return _exactly("words differ in the index")
     if request.has_words and request.forced is not SearchPath.INDEX:
         return _exactly("words are cached")
     return SearchChoice(SearchPath.INDEX, _describe(request.index))
@@ -116,4 +124,5 @@ def _exactly(reason: str) -> SearchChoice:
 def _describe(index: IndexFact) -> str:
     uncovered = f"{index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else "all rows covered"
     segments = f"{index.segments:,} segment{'' if index.segments == 1 else 's'}"
-    return f"{index.lance_type or index.kind.value} on {index.column}, {segments}, {uncovered}"
+    options = f" ({index.text.text})" if index.text.text else ""
+    return f"{index.lance_type or index.kind.value} on {index.column}{options}, {segments}, {uncovered}"

@@ -29,7 +29,7 @@ _POSITIONS: Final = {
     "card": "an edge before its `{`",
 }
 # The arguments as a regular expression, and the hint. An argument is one letter: w name, v other word, s string,
-# n number, t date or datetime, r range, = `model="…"`.
+# n number, t date or datetime, r range, = a named argument, which for `@embed` is the model as a string.
 _SHAPES: Final = {
     "embed": ("s=?", 'write `@embed("source")` or `@embed("source", model="…")`'),
     "default": ("[wvsnt]", "write one literal: `@default(0)`"),
@@ -39,7 +39,7 @@ _SHAPES: Final = {
 _CONSTRAINT_SHAPES: Final = {
     "key": ("w+", "write names of properties: `@key(a, b)`"),
     "unique": ("w+", "write names of properties: `@unique(a, b)`"),
-    "index": ("w+", "write names of properties: `@index(a, b)`"),
+    "index": ("w+=*", "write names of properties: `@index(a, b)`"),
     "range": ("wr", "write `@range(name, low..high)`; one end can be open"),
     "check": ("ws", 'write `@check(name, "regular expression")`'),
 }
@@ -95,7 +95,7 @@ def _check_constraints(member: DeclaredType) -> None:
 def _check_shape(member: DeclaredType, annotation: syntax.Annotation, shape: tuple[str, str], where: str) -> None:
     pattern, hint = shape
     letters = "".join(_letter(argument) for argument in annotation.arguments)
-    if not re.fullmatch(pattern, letters):
+    if not re.fullmatch(pattern, letters) or not _has_valid_names(annotation):
         message = f"{where}: `@{annotation.name.text}` has invalid arguments"
         member.problems.report(SchemaCode.ARGUMENTS, annotation.span, message, hint)
 
@@ -112,7 +112,15 @@ def _letter(argument: syntax.Argument) -> str:
             return "t"
         case syntax.RangeArgument():
             return "r"
-        case syntax.NamedArgument(name, value):
-            return "=" if name.text == "model" and isinstance(value, syntax.StringLiteral) else "?"
+        case syntax.NamedArgument():
+            return "="
         case _:
             assert_never(argument)
+
+
+def _has_valid_names(annotation: syntax.Annotation) -> bool:
+    """Return whether all named arguments are a model; `constraints` checks the options of `@index`."""
+    named = (argument for argument in annotation.arguments if isinstance(argument, syntax.NamedArgument))
+    return annotation.name.text == "index" or all(
+        argument.name.text == "model" and isinstance(argument.value, syntax.StringLiteral) for argument in named
+    )

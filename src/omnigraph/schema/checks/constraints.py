@@ -10,6 +10,7 @@ from omnigraph.lang.syntax import Annotation, RangeArgument, StringLiteral, Word
 from omnigraph.schema.checks.scope import EDGE_ENDPOINTS, DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import pattern_problem
+from omnigraph.schema.property_types import PLAIN_TEXT, TextOptions
 from omnigraph.schema.resolve import (
     CONSTRAINTS,
     EDGE_CONSTRAINTS,
@@ -17,13 +18,14 @@ from omnigraph.schema.resolve import (
     column_lists,
     column_names,
     find_annotation,
+    text_options,
 )
 from omnigraph.schema.syntax import EdgeSyntax
 from omnigraph.schema.values import RangeBounds, range_bounds
 
 
 def check_constraints(scope: SchemaScope) -> None:
-    """Report S306, S308 to S313, S317 and S318."""
+    """Report S306, S308 to S313, S317, S318, S324 and S325."""
     for member in scope.members:
         allowed = EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else CONSTRAINTS
         for constraint in member.declaration.body.constraints:
@@ -31,6 +33,7 @@ def check_constraints(scope: SchemaScope) -> None:
                 _check_names(member, constraint)
         _check_duplicates(member)
         _check_types(member)
+        _check_text_options(member)
         if "check" in allowed:
             for constraint in member.constraints("check"):
                 _check_pattern(member, constraint)
@@ -74,7 +77,7 @@ def _check_duplicates(member: DeclaredType) -> None:
             meanings = {(kind, frozenset(constraint.arguments))}
         elif kind == "index":
             # `@index(a, b)` is an index on each.
-            meanings = {(kind, frozenset({name})) for name in constraint.arguments}
+            meanings = {(kind, frozenset({name})) for name in column_names(constraint)}
         # `check_keys` reports a second key, even if it is the same.
         if meanings & seen and kind != "key":
             message = f"duplicate `@{kind}` of the same properties"
@@ -101,6 +104,24 @@ def _check_types(member: DeclaredType) -> None:
                 message = f"{quoted(name.text)} is always indexed"
                 member.report(SchemaCode.INDEX_SYSTEM, name.span, message, "remove it")
             member.supported_type(kind, name.text, name.span)
+
+
+def _check_text_options(member: DeclaredType) -> None:
+    """Report invalid options, options of properties that are not Strings, and two different ones of a property."""
+    for group in _own_column_lists(member, "index"):
+        options, invalid = text_options(group.annotation)
+        for problem in invalid:
+            member.report(SchemaCode.INDEX_OPTION, problem.span, f"`@index`: {problem.message}", problem.hint)
+        for name in group.columns if options != PLAIN_TEXT else ():
+            member.supported_type("text options", name.text, name.span)
+    options_of: dict[str, TextOptions] = {}
+    expansion = member.expansion
+    for group in column_lists(expansion.properties, expansion.constraints, "index"):
+        options, _ = text_options(group.annotation)
+        for name in group.columns:
+            if options_of.setdefault(name.text, options) != options:
+                message = f"property {quoted(name.text)} has `@index` with different options"
+                member.report(SchemaCode.INDEX_OPTION, member.declaration.name.span, message, "remove one of them")
 
 
 def _check_pattern(member: DeclaredType, constraint: Annotation) -> None:

@@ -36,6 +36,12 @@ _REQUIRED_TYPES: Final[dict[str, tuple[Callable[[types.PropertyType], bool], Sch
         "be indexed",
         "lists and blobs cannot be indexed",
     ),
+    "text options": (
+        types.is_free_text,
+        SchemaCode.INDEX_OPTION_TYPE,
+        "have options of text search",
+        "use `ascii_folding` and `stem` on Strings",
+    ),
     "range": (types.has_range, SchemaCode.RANGE_TYPE, "have a range", "use `@range` on numbers, dates and datetimes"),
     "check": (types.is_free_text, SchemaCode.CHECK_TYPE, "have a `@check`", "`@check` applies to Strings"),
     "default": (types.has_single_value, SchemaCode.DEFAULT_TYPE, "have a default", "make it nullable instead"),

@@ -176,7 +176,7 @@ def _merge_property(
         if remaining is not None and remaining != base:
             raise _DivergedError(f"one side dropped {where} and the other changed it")
         return None
-    names = ("name", "nullable", "indexed", "embedding", "description", "metadata")
+    names = ("name", "nullable", "indexed", "text_options", "embedding", "description", "metadata")
     parts = _merge_parts(where, names, (base, ours, theirs))
     default = _merge_part(f"default of {where}", base.default, ours.default, theirs.default)
     match base.type, ours.type, theirs.type:

@@ -33,7 +33,7 @@ from omnigraph.schema.catalog import (
     Rules,
 )
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.property_types import EnumType, type_text
+from omnigraph.schema.property_types import PLAIN_TEXT, EnumType, TextOptions, type_text
 from omnigraph.schema.values import Value
 
 
@@ -282,13 +282,34 @@ class DropProperty(PropertyStep):
         return replace(entity, properties=tuple(part for part in entity.properties if part.name != self.property))
 
 
+@dataclass(frozen=True, slots=True)
 class AddIndex(PropertyStep):
     """Declare that a column has an index; `optimize` builds it."""
 
-    __slots__ = ()
     kind = "add_index"
-    text = "declare an index on {0.alias}.{0.property}"
-    values = MappingProxyType({"indexed": True})
+    options: TextOptions = PLAIN_TEXT
+
+    def describe(self) -> str:
+        options = f" with {self.options.text}" if self.options.text else ""
+        return f"declare an index on {self.alias}.{self.property}{options}"
+
+    def change_property(self, property_: Property) -> Property:
+        return replace(property_, indexed=True, text_options=self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeIndex(PropertyStep):
+    """Change the options of a text index; `optimize` builds it again, and until then searches read every row."""
+
+    kind = "change_index"
+    options: TextOptions
+
+    def describe(self) -> str:
+        name, options = f"{self.alias}.{self.property}", self.options.text or "no options"
+        return f"change the text index on {name} to {options}; `optimize` rebuilds it"
+
+    def change_property(self, property_: Property) -> Property:
+        return replace(property_, text_options=self.options)
 
 
 class DropIndex(PropertyStep):
@@ -297,7 +318,7 @@ class DropIndex(PropertyStep):
     __slots__ = ()
     kind = "drop_index"
     text = "drop the index on {0.alias}.{0.property}"
-    values = MappingProxyType({"indexed": False})
+    values = MappingProxyType({"indexed": False, "text_options": PLAIN_TEXT})
 
 
 class RelaxNullability(PropertyStep):

@@ -220,7 +220,9 @@ def _compare_property(
             detail = f"{set_to_default[0]} is filled with its default"
             difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
     if after.indexed and not before.indexed:
-        difference.adding.append(step.AddIndex(type_id, alias, name))
+        difference.adding.append(step.AddIndex(type_id, alias, name, after.text_options))
+    elif after.indexed and after.text_options != before.text_options:
+        difference.adding.append(step.ChangeIndex(type_id, alias, name, after.text_options))
     embedding = before.embedding and before.embedding.renamed(names)
     if pair.row_count and embedding and after.embedding and not embedding.has_same_vectors(after.embedding):
         detail = f"{format_count(pair.row_count, 'row')} may have vectors computed from {embedding.source}"

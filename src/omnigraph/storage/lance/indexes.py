@@ -16,14 +16,14 @@ import lance
 import pyarrow as pa
 from lance.dataset import Index
 
-from omnigraph.arrow.words import PLAIN_WORDS
 from omnigraph.base import limits
 from omnigraph.base.failpoints import announce
-from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.property_types import PLAIN_TEXT, STEM_LANGUAGES, IndexKind, TextOptions
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import delete_empty_versions, index_files, make_durable, make_indexes_durable
 from omnigraph.storage.lance.stage import StagedTransaction
+from omnigraph.storage.lance.words import WordRules
 
 NO_ROWS: Final = "the table has no rows"
 """The reason why an index of an empty table cannot be built."""
@@ -38,7 +38,7 @@ NOT_POSSIBLE: Final = "not possible: the length of the vectors is not a multiple
 """The reason why Lance cannot compress the vectors of a column."""
 
 PARAMETERS_DIFFER: Final = "parameters differ"
-"""The reason why queries do not use an index: an earlier release or another tool built it."""
+"""The reason why queries do not use an index: an earlier release built it, or its options changed in the schema."""
 
 _ROWS_PER_PARTITION: Final = 8_192
 _PARTITIONS_MAX: Final = 4_096
@@ -46,12 +46,6 @@ _BITS: Final = 4
 _FLOAT_BYTES: Final = 4
 _LENGTH_MULTIPLE: Final = 8
 _VECTOR_TYPE: Final = "IVF_RQ"
-_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = {
-    IndexKind.BTREE: {},
-    # Phrase search needs positions.
-    IndexKind.INVERTED: {**PLAIN_WORDS.index_settings, "with_position": True},
-    IndexKind.VECTOR: {"metric": "cosine", "num_bits": _BITS},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +55,8 @@ class IndexSpec:
     column: str
     kind: IndexKind
     custom_name: str | None = None
+    text: TextOptions = PLAIN_TEXT
+    """The options of a text index."""
 
     @property
     def name(self) -> str:
@@ -105,7 +101,7 @@ def plan_index(dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | 
     if spec.kind is IndexKind.VECTOR and not has_vectors(dataset, spec.column):
         return Unbuildable(spec, NO_VECTORS)
     lance_type = _VECTOR_TYPE if spec.kind is IndexKind.VECTOR else spec.kind.name
-    return IndexPlan(spec, covered, lance_type, dict(_SETTINGS[spec.kind]))
+    return IndexPlan(spec, covered, lance_type, _settings(spec.kind, spec.text))
 
 
 def why_no_vector_index(rows: int, row_bytes: int) -> str:
@@ -217,7 +213,13 @@ class IndexDescription:
     size_bytes: int
     parts: tuple[IndexPart, ...] = ()
     is_current: bool = True
-    """Whether it has the parameters with which this release builds it; queries do not use another index."""
+    """Whether this release builds indexes with its parameters, apart from the options of a text index."""
+    text: TextOptions = PLAIN_TEXT
+    """The options of a text index."""
+
+    def has_parameters(self, text: TextOptions) -> bool:
+        """Return whether it is built as this release does with these options; queries do not use another index."""
+        return self.is_current and self.text == text
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,7 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
             size_bytes=index.total_size_bytes or 0,
             parts=tuple(IndexPart(part.uuid, frozenset(part.fragment_ids)) for part in index.segments),
             is_current=_has_current_parameters(index),
+            text=_text_options(index),
         )
         for index in natives
         if index.field_names
@@ -280,7 +283,18 @@ def _kind_of(lance_type: str) -> IndexKind | None:
     name = lance_type.upper()
     if name.startswith("IVF_"):
         return IndexKind.VECTOR
-    return next((kind for kind in _SETTINGS if kind.name == name), None)
+    return next((kind for kind in IndexKind if kind.name == name), None)
+
+
+def _settings(kind: IndexKind, text: TextOptions) -> dict[str, object]:
+    match kind:
+        case IndexKind.BTREE:
+            return {}
+        case IndexKind.INVERTED:
+            # Phrase search needs positions.
+            return {**WordRules(text).index_settings, "with_position": True}
+        case IndexKind.VECTOR:
+            return {"metric": "cosine", "num_bits": _BITS}
 
 
 def _has_current_parameters(index: Any) -> bool:
@@ -290,7 +304,16 @@ def _has_current_parameters(index: Any) -> bool:
             parameters = (index.index_type, index.details.get("metric_type"), compression.get("num_bits"))
             return parameters == (_VECTOR_TYPE, "COSINE", _BITS)
         case IndexKind.INVERTED:
-            settings = _SETTINGS[IndexKind.INVERTED]
+            settings = _settings(IndexKind.INVERTED, _text_options(index))
             return all(index.details.get(name) == value for name, value in settings.items())
         case _:
             return True
+
+
+def _text_options(index: Any) -> TextOptions:
+    """Return the options with which a text index was built, and of any other index those of plain text."""
+    if _kind_of(index.index_type) is not IndexKind.INVERTED:
+        return PLAIN_TEXT
+    language = str(index.details.get("language")).lower()
+    stem = language if index.details.get("stem") and language in STEM_LANGUAGES else None
+    return TextOptions(index.details.get("ascii_folding") is True, stem)

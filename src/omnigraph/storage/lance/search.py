@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance.query import MatchQuery, PhraseQuery
 
-from omnigraph.arrow.words import PLAIN_WORDS
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.words import PLAIN_WORDS
 
 DISTANCE: Final = "_distance"
 """The column with the distance of a vector, as the index computes it."""
@@ -42,6 +42,7 @@ class VectorQuery:
 class WordsQuery:
     """Texts with any word of `text`, or with `is_phrase` all in a row, or with a word within `edits` edits.
 
+    With `edits`, `text` has the result of `fuzzy_words`; otherwise Lance applies the options of the index to it.
     With `count` only the best texts are returned, best first, with their `SCORE`.
     """
 

@@ -2,24 +2,24 @@
 
 In: an array of texts, or the text of a query. Out: words in order, and the text of each. A word is a longest sequence
 of letters, numbers and other alphabetic characters (such as vowel signs), in lower case: what Lance's tokenizer
-`simple` returns, so that an index of Lance and a scan find the same texts. Nothing here reads storage or imports Lance.
+`simple` returns, so that an index of Lance and a scan find the same texts. Lance itself removes accents and endings, by
+the options of a column, from each distinct word. Nothing here reads a dataset.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    Texts = pa.Array[Any]
-else:
-    Texts = pa.Array
+from omnigraph.arrow.columns import Column as Texts
+from omnigraph.schema.property_types import PLAIN_TEXT, TextOptions
+
 Positions = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 
@@ -77,6 +77,7 @@ _BETWEEN_ASCII_WORDS: Final = "[^A-Za-z0-9]+"
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _LENGTH_MAX: Final = 2**31 - 1
 """Longer than any text. Without a maximum, Lance would not use a BTREE of the same column that was built later."""
+_WORDS_PER_CALL: Final = 50_000
 _CAPITAL_DOTTED_I: Final = "\u0130"
 _SMALL_DOTTED_I: Final = "i\u0307"  # the full mapping of Unicode; Arrow's mapping drops the dot
 
@@ -85,15 +86,18 @@ _SMALL_DOTTED_I: Final = "i\u0307"  # the full mapping of Unicode; Arrow's mappi
 class WordRules:
     """The rules by which text becomes words. Texts that are split by equal rules can be compared."""
 
+    options: TextOptions = PLAIN_TEXT
+
     @property
     def index_settings(self) -> dict[str, object]:
         """The settings of a text index of Lance with the same words."""
-        return {
+        language = {} if self.options.stem is None else {"language": self.options.stem.capitalize()}
+        return language | {
             "base_tokenizer": "simple",
             "lower_case": True,
-            "stem": False,
+            "stem": self.options.stem is not None,
             "remove_stop_words": False,
-            "ascii_folding": False,
+            "ascii_folding": self.options.ascii_folding,
             "max_token_length": _LENGTH_MAX,
         }
 
@@ -107,20 +111,53 @@ class WordRules:
         parents: Any = pc.list_parent_indices(lists)
         is_word: Any = pc.not_equal(words, "")
         words = words.filter(is_word)
-        if not is_ascii.as_py():
-            words = pc.replace_substring(words, _CAPITAL_DOTTED_I, _SMALL_DOTTED_I)
         text_of_word = parents.filter(is_word).to_numpy(zero_copy_only=False).astype(np.int32)
-        return text_of_word, pc.utf8_lower(words)
+        if is_ascii.as_py():
+            words = pc.ascii_lower(words)
+        if self.options == PLAIN_TEXT:
+            return text_of_word, words if is_ascii.as_py() else _lower(words)
+        # A text repeats its words, and a word keeps its case until here: Lance would split some in lower case again.
+        encoded: Any = words.dictionary_encode()
+        return text_of_word, self._normalize(encoded.dictionary).take(encoded.indices)
 
     def split_query(self, text: str) -> Texts:
         """Return the words in a query, in order, with repetitions."""
-        if text.isascii():
+        if text.isascii() and self.options == PLAIN_TEXT:
             return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
         return self.split_texts(pa.array([text], pa.utf8()))[1]
 
+    def _normalize(self, words: Texts) -> Texts:
+        """Return each word in lower case, without the accents and the ending that the options remove."""
+        # Imported late: most columns have no options, and the import takes time.
+        import lance
+
+        tokenize: Any = lance.tokenize
+        normalized: list[str] = []
+        for start in range(0, len(words), _WORDS_PER_CALL):
+            part: list[Any] = words.slice(start, _WORDS_PER_CALL).to_pylist()
+            tokens = [token.text for token in tokenize(" ".join(part), **self.index_settings)]
+            assert len(tokens) == len(part), "Lance returns one token for each word"
+            normalized += tokens
+        return pa.array(normalized, pa.utf8())
+
+
+def _lower(words: Texts) -> Texts:
+    lowered: Texts = pc.utf8_lower(pc.replace_substring(words, _CAPITAL_DOTTED_I, _SMALL_DOTTED_I))
+    return lowered
+
+
+def fuzzy_words(text: str, options: TextOptions) -> str | None:
+    """Return the words in a fuzzy query for an index of Lance; None if the index would split them differently.
+
+    Lance splits the text of such a query but neither lowers the case of its words nor removes accents and endings.
+    """
+    words: Any = WordRules(options).split_query(text)
+    joined = " ".join(words.to_pylist())
+    return joined if PLAIN_WORDS.split_query(joined).equals(words) else None
+
 
 PLAIN_WORDS: Final = WordRules()
-"""The rules of every text property."""
+"""The rules of a property without options."""
 
 
 @dataclass(frozen=True, slots=True)
