@@ -36,6 +36,7 @@ function GraphCard({ id }) {
     <${Answer} answer=${snapshot}>${({ datasets }) => html`
       ${["node", "edge"].map((kind) => {
         const types = datasets.filter((dataset) => dataset.entity_kind === kind);
+        if (!types.length) return null;
         const total = types.reduce((sum, dataset) => sum + dataset.entity_count, 0);
         return html`<h3>${count(total, kind)} of ${count(types.length, "type")}</h3>
           <ul class="type-counts">${types.map((dataset) => html`<li><span>${dataset.type_name}</span><span class="mono">${number(dataset.entity_count)}</span></li>`)}</ul>`;
