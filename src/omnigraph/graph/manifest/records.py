@@ -196,7 +196,8 @@ class CommitRecord(DisplayedRow):
     tables: tuple[TableMove, ...]
     """The tables that it changed."""
     counts: Mapping[str, int]
-    """What was done: for a load, rows by alias; for a mutation, `nodes` and `edges`; other counts for others."""
+    """What was done: for a load, the rows by alias, and those `inserted`, `updated` and `deleted`; for a mutation,
+    `nodes` and `edges`; other counts for others."""
     schema_hash: SchemaHash
     """The hash of the schema after the commit."""
     pins: Mapping[TableId, Pin] | None = None  # of a merge: the tables of the merged branch
