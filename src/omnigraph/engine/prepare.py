@@ -55,7 +55,7 @@ class QueryPlanner:
     hops_ceiling: int | None = None
     _checked: OrderedDict[str, tuple[CheckedQuery, tuple[str, ...]]] = field(default_factory=OrderedDict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
-    _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(default_factory=OrderedDict, init=False)
+    _bound: OrderedDict[tuple[object, ...], tuple[ReadPlan, ReadPlan]] = field(default_factory=OrderedDict, init=False)
 
     def check(self, snapshot: Snapshot) -> tuple[CheckedQuery, tuple[str, ...]]:
         """Return the query, checked against the schema of the snapshot, and the tables that it reads."""
@@ -90,7 +90,7 @@ class QueryPlanner:
         """Return the plan to run on a snapshot, with the values of its parameters and the current time."""
         plan = self.plan(snapshot)
         values = coerce_params(plan.parameters, params or {})
-        key = (id(plan), repr(values))
+        key = (id(plan), *values.items())
         cached = self._bound.get(key)
         if cached is not None and cached[0] is plan:
             return cached[1]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import struct
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final
@@ -227,6 +229,8 @@ def _convert_items(sequence: object, property_type: ListType | VectorType) -> tu
     item = item_type(property_type)
     if not isinstance(sequence, list | tuple) or item is None:
         return _wrong_kind(sequence, property_type)
+    if isinstance(property_type, VectorType) and (vector := _convert_vector(sequence)):
+        return _wrong_size(len(vector), property_type) or vector
     values: list[LiteralValue] = []
     for number, member in enumerate(sequence):
         value = value_from_json(member, item)
@@ -234,6 +238,19 @@ def _convert_items(sequence: object, property_type: ListType | VectorType) -> tu
             return InvalidValue(f"item {number}: {value.message}", value.hint)
         values.append(value)
     return _wrong_size(len(values), property_type) or tuple(values)
+
+
+def _convert_vector(numbers: Sequence[object]) -> tuple[float, ...] | None:
+    """Return the numbers as 32-bit floats, all in one step; None if there is an error, which must be described."""
+    if not {float, int}.issuperset(map(type, numbers)):
+        return None
+    layout = f"<{len(numbers)}f"
+    try:
+        narrowed = struct.unpack(layout, struct.pack(layout, *numbers))
+    except OverflowError:
+        return None
+    # Adding zero turns -0.0 into 0.0, which is the stored value.
+    return tuple(number + 0.0 for number in narrowed) if all(map(math.isfinite, narrowed)) else None
 
 
 def _convert_literals(

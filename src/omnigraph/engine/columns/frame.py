@@ -99,16 +99,8 @@ class Frame:
         return replace(self, weights=None).take(rows)
 
     def compact(self) -> Frame:
-        """Return the rows without unused values of their own dictionaries, so that memory holds only these rows."""
-        columns = {
-            name: column.array()
-            if isinstance(column, DictionaryColumn)
-            and column.dictionary.is_own
-            and len(column.dictionary) > self.length
-            else column
-            for name, column in self.columns.items()
-        }
-        return replace(self, columns=columns)
+        """Return a copy of the rows, so that memory holds only them: a small frame can be a part of a large batch."""
+        return replace(self, columns={name: _copy(column, self.length) for name, column in self.columns.items()})
 
     @property
     def row_count(self) -> int:
@@ -181,6 +173,13 @@ def _take(column: Column, rows: Codes) -> Column:
     if pa.types.is_primitive(column.type):
         return column.take(pa.array(rows))
     return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_own=True))
+
+
+def _copy(column: Column, rows: int) -> Column:
+    """Copy the values of a column, unless its dictionary is cached or smaller than the values of all rows."""
+    if isinstance(column, DictionaryColumn):
+        return column.array() if column.dictionary.is_own and len(column.dictionary) >= rows else column
+    return column.take(integer_array(np.arange(rows)))
 
 
 def _concat_columns(columns: list[Column]) -> Column:

@@ -68,8 +68,9 @@ def _sort_frames(
         if top is not None and frame.weights is not None:
             frame = replace(frame, weights=np.minimum(frame.weights, top))
         frame = frame.repeat_by_weight()
-        if top is not None and frame.length > top:
-            frame = frame.take(_first(operator, frame, top)).compact()
+        if top is not None:
+            # Also a small frame is copied: it must not keep the batch that it is a part of.
+            frame = (frame.take(_first(operator, frame, top)) if frame.length > top else frame).compact()
         frames.append(frame)
         rows += frame.length
         size += frame.nbytes

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.arrow.columns import array_with_nulls
@@ -219,8 +220,8 @@ def plan_ranked(
         return _ranked_plan(choice, IndexedSearch(scan, words, where))
     assert isinstance(column.type, VectorType)
     row_bytes = column.type.size * _FLOAT_BYTES
-    vector = tuple(float(str(item)) for item in value) if isinstance(value, tuple) else ()
-    request = replace(request, vector_size=column.type.size, is_zero=bool(vector) and not any(vector))
+    vector: npt.NDArray[np.float32] = np.asarray(value or (), dtype=np.float32)
+    request = replace(request, vector_size=column.type.size, is_zero=len(vector) > 0 and not vector.any())
     matching = reader.row_count
     choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes))
     if choice.path is SearchPath.INDEX and scan.filter.pushed:

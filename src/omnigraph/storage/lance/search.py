@@ -32,7 +32,7 @@ class VectorQuery:
     """The nearest `count` vectors. `candidates` are compared exactly, from `probes` partitions of each segment."""
 
     column: str
-    vector: tuple[float, ...]
+    vector: npt.NDArray[np.float32]
     count: int
     candidates: int
     probes: int
@@ -61,10 +61,9 @@ def search_batches(
     if isinstance(query, WordsQuery) and not len(PLAIN_WORDS.split_query(query.text)):
         return
     if isinstance(query, VectorQuery):
-        vector: npt.NDArray[np.float32] = np.asarray(query.vector, dtype=np.float32)
         options["nearest"] = {
             "column": query.column,
-            "q": vector,
+            "q": query.vector,
             "k": query.count,
             "metric": "cosine",
             "refine_factor": -(-query.candidates // query.count),
