@@ -16,9 +16,9 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64
 from omnigraph.query.rules.coerce_literals import as_filter, coerce_expression
 from omnigraph.query.syntax import ComparisonOperator
-from omnigraph.query.values import FittedComparison, fit, midnight
-from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
-from omnigraph.schema.values import narrow
+from omnigraph.query.values import FittedComparison, fit, midnight, value_from_json
+from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType, VectorType
+from omnigraph.schema.values import InvalidValue, narrow
 from tests.query.reference import compared, value
 
 COMPARISONS: Final = (
@@ -187,3 +187,29 @@ def test_filter_form_keeps_the_rows(condition: ex.Expr, first: int | None, secon
     fitted = coerce_expression(condition)
     assert value(fitted, row) is expected
     assert (value(as_filter(fitted), row) is True) is (expected is True)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([0.1, 2], (narrow(0.1), 2.0)),
+        ([-0.0, 16_777_217], (0.0, 16_777_216.0)),
+        ([Decimal("0.5"), 1], (0.5, 1.0)),
+        ([1.0], "wrong vector length: expected 2, got 1"),
+        ([], "wrong vector length: expected 2, got 0"),
+        ([1.0, 1e300], "item 1: `1e+300` is too large for F32"),
+        ([1.0, 10**400], "item 1: the number is too large for F32"),
+        ([math.nan, 1.0], "item 0: `nan` is not a number"),
+        ([1.0, math.inf], "item 1: `inf` is too large for F32"),
+        ([1.0, True], "item 1: expected F32, got true"),
+        ([1.0, "2"], 'item 1: expected F32, got "2"'),
+    ],
+)
+def test_vectors_are_converted_and_checked(numbers: list[object], expected: tuple[float, ...] | str) -> None:
+    vector = value_from_json(numbers, VectorType(2))
+    if isinstance(vector, InvalidValue):
+        assert vector.message == expected
+        return
+    assert vector == expected
+    assert isinstance(vector, tuple)
+    assert [math.copysign(1, float(str(number))) for number in vector] == [1, 1]

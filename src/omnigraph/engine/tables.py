@@ -249,7 +249,7 @@ def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
                 text=index.text,
             )
         )
-    return TableFacts(rows, tuple(indexes))
+    return TableFacts(rows, tuple(indexes), dataset.has_deleted_rows())
 
 
 def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:

@@ -247,7 +247,7 @@ def _convert_vector(numbers: Sequence[object]) -> tuple[float, ...] | None:
     layout = f"<{len(numbers)}f"
     try:
         narrowed = struct.unpack(layout, struct.pack(layout, *numbers))
-    except OverflowError:
+    except (OverflowError, struct.error):
         return None
     # Adding zero turns -0.0 into 0.0, which is the stored value.
     return tuple(number + 0.0 for number in narrowed) if all(map(math.isfinite, narrowed)) else None

@@ -46,7 +46,8 @@ from omnigraph.storage.lance.indexes import partition_count
 from omnigraph.storage.lance.search import SCORE, VectorQuery, WordsQuery
 
 _FLOAT_BYTES: Final = 4
-_EQUAL_SCORES: Final = 64
+_MARGINS: Final = (64, 4_096)
+"""How many more rows a text index is asked for, one after another until the last score is below the requested ones."""
 
 Scorer = Callable[[Frame], Scores]
 
@@ -156,9 +157,9 @@ def search_index(ranked: RankedSearch, count: int, needed: RequiredColumns, cont
     plan = plan_ranked(ranked, count, context)
     choice, rows = plan.choice, None
     if plan.indexed is not None:
-        rows = _read_best(ranked, plan.indexed, needed, context)
-        if isinstance(plan.indexed.query, VectorQuery) and rows.length < count:
-            choice, rows = SearchChoice(SearchPath.EXACT, "too few candidates"), None
+        rows = _read_best(ranked, plan.indexed, count, needed, context)
+        if rows is None:
+            choice = SearchChoice(SearchPath.EXACT, "too few candidates")
     context.record_mode(ranked.search, search_mode(ranked.score.expression, choice), choice.reason)
     return rows
 
@@ -214,9 +215,11 @@ def plan_ranked(
         forced=context.options.search,
     )
     if isinstance(score, ex.Bm25):
-        choice = choose_ranked(replace(request, matching_bytes=reader.text_bytes(column.column)))
-        # More than requested, because equal scores are ordered by id.
-        words = WordsQuery(column=column.column, text=str(value), count=count + _EQUAL_SCORES)
+        size, facts, index = reader.text_bytes(column.column), reader.facts(), request.index
+        is_covered = index is not None and index.is_current and not index.uncovered_fragments
+        has_table_scores = is_covered and not facts.has_deleted_rows and reader.row_count > limits.ENGINE_EAGER_ROWS_MAX
+        choice = choose_ranked(replace(request, matching_bytes=size, has_table_scores=has_table_scores))
+        words = WordsQuery(column=column.column, text=str(value), count=count)
         return _ranked_plan(choice, IndexedSearch(scan, words, where))
     assert isinstance(column.type, VectorType)
     row_bytes = column.type.size * _FLOAT_BYTES
@@ -227,7 +230,7 @@ def plan_ranked(
     if choice.path is SearchPath.INDEX and scan.filter.pushed:
         # Only an index on the table makes it worth to count the rows of the filter.
         matching = reader.count_matching(where) if estimated_rows is None else estimated_rows
-        choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes))
+        choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes, is_filtered=where is not None))
     query = VectorQuery(
         column=column.column,
         vector=vector,
@@ -243,24 +246,48 @@ def _ranked_plan(choice: SearchChoice, indexed: IndexedSearch) -> RankedPlan:
 
 
 def _read_best(
+    ranked: RankedSearch, indexed: IndexedSearch, count: int, needed: RequiredColumns, context: ExecutionContext
+) -> Frame | None:
+    """Read at least the best `count` rows through an index, with all scores; None if it does not return them."""
+    query = indexed.query
+    if isinstance(query, VectorQuery):
+        rows = _matching(ranked, _read_scored(ranked, indexed, needed, context))
+        return rows if rows.length >= count else None
+    for margin in _MARGINS:
+        rows = _read_scored(ranked, replace(indexed, query=replace(query, count=count + margin)), needed, context)
+        matching = _matching(ranked, rows)
+        if rows.length < count + margin:
+            return matching  # no other row has a score
+        # Equal scores are ordered by id, so all rows with the last score are needed.
+        last = rows.array(ranked.score.name).to_numpy().min()
+        if int((matching.array(ranked.score.name).to_numpy() > last).sum()) >= count:
+            return matching
+    return None
+
+
+def _matching(ranked: RankedSearch, rows: Frame) -> Frame:
+    return rows.filter(condition_mask(ranked.conditions, rows)) if ranked.conditions else rows
+
+
+def _read_scored(
     ranked: RankedSearch, indexed: IndexedSearch, needed: RequiredColumns, context: ExecutionContext
 ) -> Frame:
-    """Read the best rows from the index and add all scores."""
+    """Read the rows of a query to an index and add all scores."""
     search, scan, entity = ranked.search, indexed.scan, indexed.scan.entity
-    reads = {ref.name for part in search.scores for ref in columns_of(part.expression)}
+    has_score = isinstance(indexed.query, WordsQuery)  # then the text itself is not needed
+    computed = [part for part in search.scores if part != ranked.score or not has_score]
+    reads = {ref.name for part in computed for ref in columns_of(part.expression)}
     names = output_columns(entity, scan.columns, needed | reads)
     reader = context.reader(entity.table)
     batches = context.budget.collect(reader.search(names, indexed.query, indexed.where))
     rows = concat_frames([frame_from_batch(entity, batch) for batch in batches] or [_no_rows(reader, entity, names)])
     columns: dict[str, Column] = {}
-    for part in search.scores:
-        if part == ranked.score and isinstance(indexed.query, WordsQuery):
-            columns[part.name] = rows.array(f"{entity.name}.{SCORE}").cast(pa.float64())
-        else:
-            scores = make_scorer(part.expression, search, context)(rows)
-            columns[part.name] = array_with_nulls(scores, np.isnan(scores))
-    rows = rows.with_columns(columns)
-    return rows.filter(condition_mask(ranked.conditions, rows)) if ranked.conditions else rows
+    if has_score:
+        columns[ranked.score.name] = rows.array(f"{entity.name}.{SCORE}").cast(pa.float64())
+    for part in computed:
+        scores = make_scorer(part.expression, search, context)(rows)
+        columns[part.name] = array_with_nulls(scores, np.isnan(scores))
+    return rows.with_columns(columns)
 
 
 def _no_rows(reader: TableReader, entity: Entity, names: Sequence[str]) -> Frame:

@@ -54,6 +54,8 @@ class TableFacts(Struct, frozen=True):
 
     rows: int | None = None
     indexes: tuple[IndexFact, ...] = ()
+    has_deleted_rows: bool = False
+    """Whether storage still holds deleted rows, which an index may count."""
 
     def index(self, column: str, kind: IndexKind) -> IndexFact | None:
         """Return the index of this kind on a column."""

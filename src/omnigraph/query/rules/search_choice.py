@@ -41,8 +41,12 @@ class RankedRequest:
     vector_size: int = 8
     is_zero: bool = False
     """Whether the vector of the query is zero."""
+    is_filtered: bool = False
+    """Whether a filter excludes rows: to read the rest from all parts of a table costs more than to read it whole."""
     is_filter_sql: bool = True
     """Whether storage can evaluate all conditions on the rows."""
+    has_table_scores: bool = False
+    """Whether the text index scores as the exact path does: it covers all rows, and no row was deleted."""
     is_exact: bool = False
     """Whether the query requests the exact path."""
     text: TextOptions = PLAIN_TEXT
@@ -68,11 +72,14 @@ class PredicateRequest:
 def choose_ranked(request: RankedRequest) -> SearchChoice:
     """Return the path of a ranked `nearest` or `bm25`."""
     is_vector = request.kind is IndexKind.VECTOR
-    is_small = request.matching_bytes <= limits.SEARCH_EXACT_BYTES and request.forced is not SearchPath.INDEX
+    bound = limits.SEARCH_FILTERED_BYTES if request.is_filtered else limits.SEARCH_EXACT_BYTES
+    is_small = (
+        request.matching_bytes <= bound and request.forced is not SearchPath.INDEX and not request.has_table_scores
+    )
     if request.is_exact or request.forced is SearchPath.EXACT:
         return _exactly("requested")
     if is_small:
-        return _exactly("below 64 MiB")
+        return _exactly("matching rows below 4 MiB" if request.is_filtered else "below 64 MiB")
     if request.index is None:
         is_possible = not is_vector or request.vector_size % 8 == 0
         return _exactly("no index" if is_possible else "length is not a multiple of 8")

@@ -194,6 +194,11 @@ class Dataset:
         with translate_errors("count the rows", self.uri):
             return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.native.get_fragments()}
 
+    def has_deleted_rows(self) -> bool:
+        """Return whether a fragment holds deleted rows, from metadata alone."""
+        with translate_errors("count the rows", self.uri):
+            return any(fragment.metadata.deletion_file is not None for fragment in self.native.get_fragments())
+
     def new_fragment_rows(self, older: Dataset) -> dict[int, int]:
         """Return the number of live rows of each fragment that an older version does not have, by fragment id."""
         with translate_errors("count the rows", self.uri):
