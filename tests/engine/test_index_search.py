@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pytest
 
 import omnigraph as og
-from omnigraph.base import limits
+from omnigraph.base import failpoints, limits
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.rules.search_choice import SearchPath
 from tests.engine.graphs import ask
+from tests.waiting import SECONDS_MAX
 
 SCHEMA = """node D {
   k: String @key  t: String? @index  n: I64 @index  v: Vector(8)? @index  w: Vector(6)? @index
@@ -55,6 +59,7 @@ PREDICATES = (
     'search($d.u, "İzmir fine")',
 )
 RNG, FORMS_RNG = np.random.default_rng(7), np.random.default_rng(8)
+PROCESSES = multiprocessing.get_context("forkserver")
 
 
 def document(number: int) -> dict[str, Any]:
@@ -151,8 +156,15 @@ def test_vectors_of_other_lengths_are_searched_exactly(states: dict[str, Snapsho
     assert ("exactly", "length is not a multiple of 8") in trace.modes.values()
 
 
-def test_a_branch_and_an_earlier_commit_keep_their_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after `optimize` on main replaced the segments that they use."""
+def optimize_until(point: str, uri: str) -> None:
+    """Optimize a graph in a process that is killed at a failpoint."""
+    setattr(limits, "SEARCH_EXACT_BYTES", 0)  # noqa: B010
+    failpoints._actions = failpoints._parse(f"{point}=kill")
+    og.open(uri).optimize()
+
+
+def test_results_are_the_same_after_a_killed_optimize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a branch, of an earlier commit and of main, also after `optimize` on main replaced the segments they use."""
     monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
     monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
     graph = og.init(str(tmp_path / "g.omni"), SCHEMA)
@@ -161,17 +173,56 @@ def test_a_branch_and_an_earlier_commit_keep_their_results(tmp_path: Path, monke
     graph.create_branch("dev")
     branch = graph.checkout("dev")
     load(branch, tmp_path, range(60, 80))
-    body = "match {{ $d: D {} }} return {{ $d.k{} }} {}"
-    bodies = (
-        body.format('search($d.t, "red fox")', "", "order { $d.k }"),
-        body.format("", ", nearest($d.v, [1, 0, 2, 0, 1, 0, 0, 1]) as s", "limit 8"),
-    )
-    before = [[ask(state, text, EXACTLY) for text in bodies] for state in (graph.snapshot(), branch.snapshot())]
     earlier = graph.snapshot()
     graph.mutate('query q() { update D set { t: "zebra" } where n < 40 }')
+    graph.mutate("query q() { update D set { v: [1, 0, 2, 0, 1, 0, 0, 0] } where n = 7 }")
+    body = "match {{ $d: D {} }} return {{ $d.k{} }} {}"
+    bodies = (
+        body.format('search($d.t, "red zebra")', "", "order { $d.k }"),
+        body.format("", ", nearest($d.v, [1, 0, 2, 0, 1, 0, 0, 1]) as s", "limit 8"),
+    )
+    states: dict[str, Callable[[], Snapshot]] = {
+        "main": graph.snapshot,
+        "earlier": lambda: earlier,
+        "branch": branch.snapshot,
+    }
+    expected = {name: [ask(state(), text, EXACTLY) for text in bodies] for name, state in states.items()}
+    for point in ("index.commit.before@2", "publish.before"):
+        process = PROCESSES.Process(target=optimize_until, args=(point, graph.uri))
+        process.start()
+        process.join(SECONDS_MAX)
+        assert process.exitcode == -signal.SIGKILL, f"{point} was not reached"
+        for name, state in states.items():
+            assert [ask(state(), text, BY_INDEX) for text in bodies] == expected[name], (point, name)
     graph.optimize()
-    for state, expected in ((earlier, before[0]), (branch.snapshot(), before[1])):
-        assert [ask(state, text, BY_INDEX) for text in bodies] == expected
+    for name, state in states.items():
+        assert [ask(state(), text, BY_INDEX) for text in bodies] == expected[name], name
+
+
+def test_an_index_of_an_earlier_release_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words are folded and cut, and its vectors are not compressed; the next `optimize` replaces it."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+    graph = og.init(str(tmp_path / "g.omni"), SCHEMA)
+    load(graph, tmp_path, range(60))
+    table = graph.snapshot().tables["node:D"]
+    native: Any = lance.dataset(graph.location.child(table.path).lance_uri)
+    native.create_scalar_index("t", "INVERTED", name="t_inverted", stem=False, ascii_folding=True, max_token_length=40)
+    native.create_index("v", "IVF_FLAT", name="v_vector", num_partitions=1, metric="cosine")
+    graph.repair(unverified="publish", dry_run=False)
+    bodies = (
+        'match { $d: D search($d.t, "cafe CAFÉ") } return { $d.k } order { $d.k }',
+        "match { $d: D } return { $d.k, nearest($d.v, [1, 0, 2, 0, 1, 0, 0, 1]) as s } limit 8",
+    )
+    for reason in ("parameters differ", ""):
+        used = {row.column: (row.is_built, row.reason) for row in graph.index_status() if row.table_key == "node:D"}
+        assert (used["t"], used["v"]) == ((True, reason), (True, reason))
+        for text in bodies:
+            trace = Trace()
+            assert ask(graph.snapshot(), text, BY_INDEX, trace=trace) == ask(graph.snapshot(), text, EXACTLY)
+            is_indexed = any(mode.endswith("index") for mode, _ in trace.modes.values())
+            assert is_indexed is not bool(reason)
+        graph.optimize()
 
 
 def test_explain_shows_the_path_and_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

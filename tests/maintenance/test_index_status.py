@@ -133,3 +133,21 @@ def test_changed_options_of_text_search_rebuild_the_index(
         assert "parameters differ" in explained[0]
         assert f"Inverted on t{options and ' '}{options}" in explained[1]
         assert all(row.state is IndexState.COMPLETE for row in graph.index_status() if row.column == "t")
+
+
+@pytest.mark.parametrize(
+    ("rows", "uncovered", "is_reported"),
+    [(100, 5, False), (100, 6, True), (19, 1, True), (10_000_000, 100_000, False), (10_000_000, 100_001, True)],
+)
+def test_doctor_reports_an_index_that_is_far_behind(rows: int, uncovered: int, is_reported: bool) -> None:
+    index = IndexCoverage(
+        table_key=DOC,
+        branch=MAIN,
+        column="size",
+        kind=IndexKind.BTREE,
+        coverage=Degraded((1,), uncovered),
+        rows=rows,
+        is_built=True,
+    )
+    assert index.is_behind
+    assert index.is_far_behind is is_reported

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.display import DisplayedRow
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
@@ -128,6 +129,12 @@ class IndexCoverage(DisplayedRow):
     def is_behind(self) -> bool:
         """Whether the index exists and does not cover every row."""
         return self.state is IndexState.BEHIND
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the index exists and does not cover more than 5 % or 100,000 of the rows."""
+        share_max = self.rows * limits.INDEX_UNCOVERED_PERCENT_MAX // 100
+        return self.is_behind and self.uncovered_rows > min(share_max, limits.INDEX_UNCOVERED_ROWS_MAX)
 
     @property
     def is_missing(self) -> bool:

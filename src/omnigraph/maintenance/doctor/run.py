@@ -293,7 +293,7 @@ class _GraphInspection:
                     text = f"the index on {row.column} is not built: {row.reason}"
                     fix = Hint(f"Load vectors into '{row.column}', or remove its @index.")
                     yield Finding(Check.INDEXES, Health.NOTICE, text, where=row.table_key, branch=name, fix=fix)
-                elif row.is_behind or row.is_missing:
+                elif row.is_far_behind or row.is_missing or row.reason == PARAMETERS_DIFFER:
                     incomplete.setdefault((row.table_key, row.state), []).append(row)
             for (alias, state), rows in incomplete.items():
                 columns = ", ".join(dict.fromkeys(row.column for row in rows))
