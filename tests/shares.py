@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 SHARES: Final[Mapping[str, int]] = {
+    "tests/engine/test_ranked_search.py": 3,
     "tests/graph/concurrency/test_paused_writer.py": 3,
     "tests/graph/concurrency/test_recovery_interleavings.py": 4,
     "tests/graph/crash/test_kth_write.py": 4,
