@@ -30,7 +30,7 @@ from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
 from omnigraph.schema.property_types import EnumType, IndexKind, Scalar, ScalarType, VectorType
 from omnigraph.storage.lance.dataset import column_text, text_literal
-from omnigraph.storage.lance.search import WordsQuery
+from omnigraph.storage.lance.search import VectorQuery, WordsQuery
 from omnigraph.storage.lance.words import fuzzy_words
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,12 +108,26 @@ def _search_rows(
         edits=predicate.edits if predicate.mode is ex.TextMode.FUZZY else 0,
     )
     columns = columns_to_read(names, ScanFilter((), residual))
-    for batch in context.reader(entity.table).search(columns, query, where):
-        frame = frame_from_batch(entity, batch)
-        if residual:
-            frame = frame.filter(condition_mask(residual, frame))
+    for rows in search_table(entity, columns, query, where, context):
+        frame = rows.filter(condition_mask(residual, rows)) if residual else rows
         if frame.length:
             yield frame.select(f"{entity.name}.{name}" for name in names)
+
+
+def search_table(
+    entity: Entity,
+    names: tuple[str, ...],
+    query: VectorQuery | WordsQuery,
+    where: str | None,
+    context: ExecutionContext,
+) -> Iterator[Frame]:
+    """Read rows through an index. A key that is one text is equal to the id, so it is read once."""
+    reader, key = context.reader(entity.table), entity.table.key
+    is_id = entity.table.kind is TypeKind.NODE and len(key) == 1 and {"id", *key}.issubset(names)
+    copied = key if is_id and reader.dataset().schema.field(key[0]).type == pa.utf8() else ()
+    for batch in reader.search([name for name in names if name not in copied], query, where):
+        ids: dict[str, Column] = {f"{entity.name}.{name}": batch.column("id") for name in copied}
+        yield frame_from_batch(entity, batch).with_columns(ids)
 
 
 def lookup_rows(operator: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:

@@ -25,7 +25,7 @@ from omnigraph.engine.columns.scores import Scores, TextStatistics, WordQuery, b
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.rank import BestEntities, fuse_ranks
-from omnigraph.engine.operators.scan import frame_from_batch, output_columns, storage_filter
+from omnigraph.engine.operators.scan import output_columns, search_table, storage_filter
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
@@ -279,8 +279,9 @@ def _read_scored(
     reads = {ref.name for part in computed for ref in columns_of(part.expression)}
     names = output_columns(entity, scan.columns, needed | reads)
     reader = context.reader(entity.table)
-    batches = context.budget.collect(reader.search(names, indexed.query, indexed.where))
-    rows = concat_frames([frame_from_batch(entity, batch) for batch in batches] or [_no_rows(reader, entity, names)])
+    frames = list(search_table(entity, names, indexed.query, indexed.where, context))
+    context.budget.require_bytes(sum(frame.nbytes for frame in frames))
+    rows = concat_frames(frames or [_no_rows(reader, entity, names)])
     columns: dict[str, Column] = {}
     if has_score:
         columns[ranked.score.name] = rows.array(f"{entity.name}.{SCORE}").cast(pa.float64())
