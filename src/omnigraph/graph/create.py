@@ -25,17 +25,8 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
-from omnigraph.graph.manifest import encoding, layout
+from omnigraph.graph.manifest import encoding, layout, records
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, TABLE_PATH
-from omnigraph.graph.manifest.records import (
-    BranchRecord,
-    CommitRecord,
-    Pin,
-    SchemaRecord,
-    TableMove,
-    TableRecord,
-    WriteOperation,
-)
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, STAMP_KEY
 from omnigraph.schema.catalog import Catalog, Entity
@@ -129,13 +120,13 @@ def _create_tables(root: Location, catalog: Catalog, operation: OperationId) -> 
 
 def _create_manifest(root: Location, new: NewGraph, operation: OperationId) -> None:
     now = SYSTEM_CLOCK.now_us()
-    main = BranchRecord(
+    main = records.BranchRecord(
         name=MAIN, id=BranchId(new_ulid()), lance_branch=None, parent=None, creator=new.actor, created_us=now
     )
-    schema = SchemaRecord(new.source, catalog_to_json(new.catalog), schema_hash(new.catalog))
-    first = Pin(None, 1)
+    schema = records.SchemaRecord(new.source, catalog_to_json(new.catalog), schema_hash(new.catalog))
+    first = records.Pin(None, 1)
     tables = [
-        TableRecord(
+        records.TableRecord(
             type_id=entity.id,
             incarnation=entity.incarnation,
             alias=entity.alias,
@@ -146,18 +137,18 @@ def _create_manifest(root: Location, new: NewGraph, operation: OperationId) -> N
         )
         for entity in new.catalog.types
     ]
-    commit = CommitRecord(
+    commit = records.CommitRecord(
         id=CommitId(new_ulid()),
         parent=None,
         merged_parent=None,
         branch=MAIN,
         branch_id=main.id,
         actor=new.actor,
-        operation=WriteOperation.INIT,
+        operation=records.WriteOperation.INIT,
         operation_id=operation,
         created_us=now,
         manifest_hint=first,
-        tables=tuple(TableMove(table.id, None, table.pin) for table in tables),
+        tables=tuple(records.TableMove(table.id, None, table.pin) for table in tables),
         counts={},
         schema_hash=schema.hash,
     )

@@ -23,22 +23,12 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, Mask, nulls, rows_where, take_rows, whole_array
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
+from omnigraph.integrity import set_rules
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.identity import derived_ids, row_ids
 from omnigraph.integrity.raw import FROM, ID, TO, RawBatch, null_rows
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations, violations_in
-from omnigraph.integrity.set_rules import (
-    SourceCounts,
-    changed_sources,
-    check_cardinality,
-    check_duplicate_ids,
-    check_endpoints,
-    check_held_keys,
-    check_new_ids,
-    check_repeated_keys,
-    unique_keys,
-)
 from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, Entity, NodeType, Property
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
 from omnigraph.schema.tables import arrow_schema, arrow_type
@@ -280,9 +270,9 @@ def _plan_checks(
     """Yield the checks of a change, which are independent of each other."""
     entity = change.entity
     own_lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
-    yield lambda: check_duplicate_ids(change.ids)
+    yield lambda: set_rules.check_duplicate_ids(change.ids)
     if change.mode is ChangeMode.INSERT and change.ids.null_count < len(change.ids):
-        yield lambda: check_new_ids(entity.alias, change.ids, own_lookup.present_ids(entity.id, change.ids))
+        yield lambda: set_rules.check_new_ids(entity.alias, change.ids, own_lookup.present_ids(entity.id, change.ids))
     for names in entity.rules.uniques:
         yield partial(_check_unique, change, names, own_lookup)
     if isinstance(entity, EdgeType):
@@ -306,19 +296,19 @@ def _check_endpoint(
     if len(others):
         in_graph = others.filter(lookup.present_ids(node.id, others))
         exists = pc.or_(exists, pc.is_in(endpoints, value_set=in_graph, skip_nulls=True))
-    return check_endpoints(endpoints, exists, name, node.name)
+    return set_rules.check_endpoints(endpoints, exists, name, node.name)
 
 
 def _check_unique(change: TypeChange, names: tuple[str, ...], lookup: GraphLookup) -> Iterator[RuleViolations]:
     columns = [change.column(name) for name in names]
-    keys = unique_keys(columns)
-    yield from check_repeated_keys(keys, names)
+    keys = set_rules.unique_keys(columns)
+    yield from set_rules.check_repeated_keys(keys, names)
     rows = rows_where(keys.is_valid())
     if not len(rows):
         return
     batch = pa.RecordBatch.from_arrays([take_rows(column, rows) for column in columns], names=list(names))
     holders = lookup.unique_holders(change.entity.id, names, batch)
-    for group in check_held_keys(take_rows(keys, rows), holders, change.replaced, names):
+    for group in set_rules.check_held_keys(take_rows(keys, rows), holders, change.replaced, names):
         yield replace(group, rows=rows[group.rows])
 
 
@@ -332,8 +322,8 @@ def _check_edge_counts(
     removed = NO_IDS
     if len(replaced_edges):
         removed = lookup.edge_sources(change.entity.id, replaced_edges).drop_null()
-    sources = changed_sources(added, removed)
+    sources = set_rules.changed_sources(added, removed)
     sources = sources.filter(pc.invert(pc.is_in(sources, value_set=removed_sources)))
     if len(sources):
         before = lookup.edge_counts(change.entity.id, sources)
-        yield from check_cardinality(cardinality, added, removed, SourceCounts(sources, before))
+        yield from set_rules.check_cardinality(cardinality, added, removed, set_rules.SourceCounts(sources, before))

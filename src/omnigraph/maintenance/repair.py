@@ -16,14 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, assert_never
 
-from omnigraph.base.errors import (
-    ConfirmationRequiredError,
-    FormatError,
-    NotFoundError,
-    OmnigraphError,
-    StorageError,
-    UsageError,
-)
+from omnigraph.base import errors
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -102,14 +95,14 @@ class RepairOptions:
     def validate(self) -> None:
         """Raise for options that cannot be used together."""
         if self.force and self.discard:
-            raise UsageError(
+            raise errors.UsageError(
                 "cannot publish and discard external changes in one run: expected one of the two, got both",
                 code="repair_twice",
                 hint=hint("Pass {} or {}.", PUBLISH, DISCARD),
             )
         if (self.force or self.discard) and not self.confirm:
             argument = PUBLISH if self.force else DISCARD
-            raise ConfirmationRequiredError(
+            raise errors.ConfirmationRequiredError(
                 f"cannot {argument.value} external changes without confirmation",
                 code="confirmation_missing",
                 hint=hint("Nothing was changed. Inspect the preview, then pass {}.", argument),
@@ -169,11 +162,11 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
             rows += _BranchRepair(root=root, branch=branch, options=options).run()
-        except OmnigraphError as error:
+        except errors.OmnigraphError as error:
             commits = {row.branch: row.commit for row in rows if row.commit is not None}
             if _is_deleted(root, branch):
                 rows.append(_branch_row(branch.name, RepairAction.SKIPPED, BRANCH_DELETED))
-            elif isinstance(error, FormatError) and branch.name != MAIN:
+            elif isinstance(error, errors.FormatError) and branch.name != MAIN:
                 # A branch that cannot be read, as in a moved graph, does not stop the others.
                 action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
                 rows.append(_branch_row(branch.name, action, error.message))
@@ -202,7 +195,7 @@ def _select_branches(root: Location, options: RepairOptions) -> tuple[BranchReco
 def _has_type(catalog: Catalog, name: str) -> bool:
     try:
         catalog.require_type(name)
-    except NotFoundError:
+    except errors.NotFoundError:
         return False
     return True
 
@@ -261,10 +254,10 @@ def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats
     )
 
 
-def _partly_repaired(error: OmnigraphError, commits: Mapping[str, str]) -> OmnigraphError:
+def _partly_repaired(error: errors.OmnigraphError, commits: Mapping[str, str]) -> errors.OmnigraphError:
     """Return the error with the commits on the branches before the one that failed, which are kept."""
     finished = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
-    failure = StorageError(
+    failure = errors.StorageError(
         f"{error.message}; already repaired: {finished}",
         code=error.code,
         hint=error.advice,
@@ -287,7 +280,7 @@ class _BranchRepair:
     def run(self) -> list[TableRepairStats]:
         started = time.monotonic()
         commit: CommitRecord | None = None
-        failure: OmnigraphError | None = None
+        failure: errors.OmnigraphError | None = None
         try:
             if self.options.confirm:
                 published = write(
@@ -298,8 +291,8 @@ class _BranchRepair:
                 commit = None if published is None else published.publication.commit
             else:
                 self._inspect(read_snapshot(self.root, self.branch.name))
-        except OmnigraphError as error:
-            if not self.rows or isinstance(error, StorageError) or _is_deleted(self.root, self.branch):
+        except errors.OmnigraphError as error:
+            if not self.rows or isinstance(error, errors.StorageError) or _is_deleted(self.root, self.branch):
                 raise
             failure = error
         self.rows = [
@@ -376,7 +369,7 @@ class _BranchRepair:
 
 
 def _finish_row(
-    row: TableRepairStats, table: TableId, commit: CommitRecord | None, failure: OmnigraphError | None
+    row: TableRepairStats, table: TableId, commit: CommitRecord | None, failure: errors.OmnigraphError | None
 ) -> TableRepairStats:
     """Return the row after the write, with the version that is published now."""
     if row.action not in _DONE:

@@ -30,15 +30,8 @@ from omnigraph.engine.columns.frame import (
     range_counts,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
+from omnigraph.engine.operators import scan
 from omnigraph.engine.operators.joins import join_on_numbers
-from omnigraph.engine.operators.scan import (
-    columns_to_read,
-    entity_columns,
-    frame_from_batch,
-    matching_positions,
-    output_columns,
-    stream_rows,
-)
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.traversal.adjacency import Adjacency
 from omnigraph.engine.traversal.walker import SIDES, Walker
@@ -50,19 +43,19 @@ def scan_edges(operator: op.EdgeScan, needed: RequiredColumns, context: Executio
     """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
     edge = operator.edge
     walker = Walker(operator, context)
-    names = output_columns(edge, operator.columns, needed)
+    names = scan.output_columns(edge, operator.columns, needed)
     whole = not operator.filter.pushed and not context.is_limited
     cached = None
     if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
-        cached = walker.reader.cached_columns(columns_to_read(names, operator.filter), whole=whole)
+        cached = walker.reader.cached_columns(scan.columns_to_read(names, operator.filter), whole=whole)
     if cached is None:
         yield from _stream_edges(operator, names, context)
         return
     adjacency = walker.adjacency()
-    rows = matching_positions(edge, operator.filter.conjuncts, cached, walker.reader)
+    rows = scan.matching_positions(edge, operator.filter.conjuncts, cached, walker.reader)
     for start in range(0, len(rows), context.options.frame_rows):
         part = rows[start : start + context.options.frame_rows]
-        columns = entity_columns(edge, part, cached, names)
+        columns = scan.entity_columns(edge, part, cached, names)
         ends: tuple[Column, Column] = (
             DictionaryColumn(adjacency.by_source.near[part], adjacency.sources),
             DictionaryColumn(adjacency.by_target.near[part], adjacency.targets),
@@ -74,7 +67,7 @@ def expand_edges(operator: op.EdgeExpand, needed: RequiredColumns, context: Exec
     """Return one row for each row and each edge at its source that passes the filter."""
     edge = operator.edge
     walker = Walker(operator, context)
-    names = output_columns(edge, operator.columns, needed)
+    names = scan.output_columns(edge, operator.columns, needed)
     own = {f"{edge.name}.{name}" for name in names} | (set() if operator.into else {operator.target.id})
     below = needed - own | {operator.source.id} | ({operator.target.id} if operator.into else set())
     for frame in context.run_operator(operator.input, below):
@@ -109,7 +102,7 @@ class _EdgeLookup:
 def _stream_edges(operator: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = operator.edge
     names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
-    for frame in stream_rows(edge, names_with_ends, operator.filter, context):
+    for frame in scan.stream_rows(edge, names_with_ends, operator.filter, context):
         ends = (frame.columns[f"{edge.name}.src"], frame.columns[f"{edge.name}.dst"])
         yield from _orient(operator, frame.select(f"{edge.name}.{name}" for name in names), ends)
 
@@ -182,12 +175,12 @@ def _join_edges(
 def _edges_in_rows(job: _EdgeLookup, rows: Codes) -> Frame:
     """Return the edges in these rows of the table."""
     reader = job.walker.reader
-    read = columns_to_read(job.names, job.operator.filter)
+    read = scan.columns_to_read(job.names, job.operator.filter)
     cached = reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if cached is None:
         distinct, rows = compact_codes(rows, reader.row_count)
         cached = reader.take(distinct, read)
-    return Frame(len(rows), entity_columns(job.operator.edge, rows, cached, read))
+    return Frame(len(rows), scan.entity_columns(job.operator.edge, rows, cached, read))
 
 
 def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
@@ -220,12 +213,12 @@ def _read_edges_at(
     """Read the edges at these nodes that pass the filter; return the positions of their nodes, and the edges."""
     operator, (near, far) = job.operator, ends
     conjuncts = operator.filter.conjuncts
-    names = (near, far, *columns_to_read(job.names, ScanFilter((), conjuncts)))
+    names = (near, far, *scan.columns_to_read(job.names, ScanFilter((), conjuncts)))
     positions: list[Codes] = []
     frames: list[Frame] = []
     size = 0
     for batch in job.walker.read_edges(nodes.array, names, near, mode):
-        frame = frame_from_batch(operator.edge, batch)
+        frame = scan.frame_from_batch(operator.edge, batch)
         batch_positions = nodes.find(batch.column(near))
         mask = (batch_positions >= 0) & condition_mask(conjuncts, frame)
         if skip_loops:

@@ -19,12 +19,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat, read_stamp
 from omnigraph.storage.errors import CommitRaceError
-from omnigraph.storage.lance.commit import (
-    anchor_fragment,
-    commit_compaction,
-    commit_strip_auto_cleanup,
-    has_auto_cleanup,
-)
+from omnigraph.storage.lance import commit
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, describe_fragments
 from omnigraph.storage.location import Location
@@ -60,7 +55,7 @@ class ManifestCompaction:
 
 def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     """Return what a compaction would do. The size after it is an estimate."""
-    fragments, anchor = describe_fragments(manifest.dataset), anchor_fragment(manifest.dataset)
+    fragments, anchor = describe_fragments(manifest.dataset), commit.anchor_fragment(manifest.dataset)
     size = sum(fragment.size_bytes for fragment in fragments.values())
     chosen = [
         fragment
@@ -74,7 +69,7 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
         fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
         bytes_before=size,
         bytes_after=size,
-        stripped=has_auto_cleanup(manifest.dataset),
+        stripped=commit.has_auto_cleanup(manifest.dataset),
     )
 
 
@@ -90,7 +85,7 @@ def compact_manifest_fully(
         manifest = open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         dataset = manifest.dataset
         before = after = describe_fragments(dataset)
-        if has_auto_cleanup(dataset) or _is_worth_it(before, anchor_fragment(dataset)):
+        if commit.has_auto_cleanup(dataset) or _is_worth_it(before, commit.anchor_fragment(dataset)):
             try:
                 dataset = _strip(dataset)
                 stripped = stripped or dataset.version != manifest.version
@@ -119,13 +114,13 @@ def compact_manifest_fully(
 
 def _strip(dataset: Dataset) -> Dataset:
     failpoint(Failpoint.STRIP_BEFORE)
-    return commit_strip_auto_cleanup(dataset) or dataset
+    return commit.commit_strip_auto_cleanup(dataset) or dataset
 
 
 def _compact(dataset: Dataset) -> Dataset:
-    anchor = anchor_fragment(dataset)
+    anchor = commit.anchor_fragment(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
-    outcome = commit_compaction(dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
+    outcome = commit.commit_compaction(dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
     failpoint(Failpoint.COMPACT_AFTER)
     return outcome.dataset
 

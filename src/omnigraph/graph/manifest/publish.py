@@ -19,23 +19,10 @@ from omnigraph.base.errors import Applied, ConflictError, Fact, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
-from omnigraph.graph.manifest import encoding
+from omnigraph.graph.manifest import encoding, records
 from omnigraph.graph.manifest.compaction import backoff_seconds, compact_manifest, needs_compaction
 from omnigraph.graph.manifest.newest import PublishedCommit, note_published
 from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
-from omnigraph.graph.manifest.records import (
-    BranchRecord,
-    CommitRecord,
-    Pin,
-    RecoveryRecord,
-    SchemaRecord,
-    StreamBatch,
-    TableId,
-    TableMove,
-    TableRecord,
-    TombstoneRecord,
-    WriteOperation,
-)
 from omnigraph.graph.manifest.requirements import Requirement, require_all
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat, migrate_manifest
@@ -54,14 +41,14 @@ class CommitDraft:
     """A commit before it is published; its parent, hint and moves come from the manifest that it replaces."""
 
     id: CommitId
-    operation: WriteOperation
+    operation: records.WriteOperation
     operation_id: OperationId
     actor: str
     created_us: int
     counts: Mapping[str, int] = field(default_factory=dict)
     merged_parent: CommitId | None = None
-    pins: Mapping[TableId, Pin] | None = None
-    stream: StreamBatch | None = None
+    pins: Mapping[records.TableId, records.Pin] | None = None
+    stream: records.StreamBatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +59,12 @@ class ManifestChange:
     """
 
     commit: CommitDraft | None = None
-    tables: tuple[TableRecord, ...] = ()
-    tombstones: tuple[TombstoneRecord, ...] = ()
-    schema: SchemaRecord | None = None
-    branches: tuple[BranchRecord, ...] = ()
-    recovery: RecoveryRecord | None = None
-    ancestors: tuple[CommitRecord, ...] = ()
+    tables: tuple[records.TableRecord, ...] = ()
+    tombstones: tuple[records.TombstoneRecord, ...] = ()
+    schema: records.SchemaRecord | None = None
+    branches: tuple[records.BranchRecord, ...] = ()
+    recovery: records.RecoveryRecord | None = None
+    ancestors: tuple[records.CommitRecord, ...] = ()
     rows: tuple[encoding.Row, ...] = ()
     removed: tuple[str, ...] = ()
 
@@ -101,7 +88,7 @@ class Publication:
     """A visible publish: the manifest version at which it was seen, and its commit if it made one."""
 
     manifest_version: int
-    commit: CommitRecord | None
+    commit: records.CommitRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +247,13 @@ def _publication(handle: Manifest, change: ManifestChange, rows: tuple[ManifestR
 
 def _commit_record(
     change: ManifestChange, draft: CommitDraft, target: PublishTarget, handle: Manifest, state: ManifestState
-) -> CommitRecord:
+) -> records.CommitRecord:
     pins = {table.id: table.pin for table in state.live_tables().values()}
-    moves = [TableMove(table.id, pins.get(table.id), table.pin) for table in change.tables]
-    dropped = [TableMove(stone.table, pins[stone.table], None) for stone in change.tombstones if stone.table in pins]
-    return CommitRecord(
+    moves = [records.TableMove(table.id, pins.get(table.id), table.pin) for table in change.tables]
+    dropped = [
+        records.TableMove(stone.table, pins[stone.table], None) for stone in change.tombstones if stone.table in pins
+    ]
+    return records.CommitRecord(
         id=draft.id,
         parent=state.head,
         merged_parent=draft.merged_parent,
@@ -274,7 +263,7 @@ def _commit_record(
         operation=draft.operation,
         operation_id=draft.operation_id,
         created_us=draft.created_us,
-        manifest_hint=Pin(target.lance_branch, handle.version + 1),
+        manifest_hint=records.Pin(target.lance_branch, handle.version + 1),
         tables=(*moves, *dropped),
         counts=draft.counts,
         schema_hash=(change.schema or state.schema).hash,
@@ -284,7 +273,7 @@ def _commit_record(
 
 
 def _rows(
-    change: ManifestChange, commit: CommitRecord | None, state: ManifestState, replaced: tuple[ManifestRow, ...]
+    change: ManifestChange, commit: records.CommitRecord | None, state: ManifestState, replaced: tuple[ManifestRow, ...]
 ) -> list[encoding.Row]:
     rows = [encoding.encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encoding.encode_commit(commit)]
@@ -307,7 +296,7 @@ def encode_rows(change: ManifestChange) -> list[encoding.Row]:
 
 
 def _confirm(
-    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, publisher: Publisher
+    target: PublishTarget, change: ManifestChange, commit: records.CommitRecord | None, publisher: Publisher
 ) -> Publication:
     """Return the publication only if the newest version has it: a version number alone proves nothing."""
     newest = target.open_manifest(publisher.storage_format)

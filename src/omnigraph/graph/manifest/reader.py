@@ -20,19 +20,8 @@ from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.hints import CAUSE, Placeholder, action, hint
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.manifest import encoding
+from omnigraph.graph.manifest import encoding, records
 from omnigraph.graph.manifest.layout import INIT_MARKERS, MANIFEST
-from omnigraph.graph.manifest.records import (
-    OLDER_VERSION_HINT,
-    BranchRecord,
-    CommitRecord,
-    RecoveryRecord,
-    SchemaRecord,
-    StreamBatch,
-    TableId,
-    TableRecord,
-    TombstoneRecord,
-)
 from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, StorageFormat, read_stamp
 from omnigraph.storage.lance.dataset import Dataset, any_of, open_dataset, text_literal
 from omnigraph.storage.location import Location
@@ -60,13 +49,13 @@ class ManifestState:
     """
 
     head: CommitId
-    schema: SchemaRecord
-    tables: Mapping[TableId, TableRecord]
-    tombstones: tuple[TombstoneRecord, ...]
-    branches: Mapping[str, BranchRecord]
+    schema: records.SchemaRecord
+    tables: Mapping[records.TableId, records.TableRecord]
+    tombstones: tuple[records.TombstoneRecord, ...]
+    branches: Mapping[str, records.BranchRecord]
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
-    def live_tables(self) -> Mapping[TableId, TableRecord]:
+    def live_tables(self) -> Mapping[records.TableId, records.TableRecord]:
         """Return the tables of the snapshot: those without a tombstone."""
         dropped = {
             stone.table
@@ -125,17 +114,17 @@ class Manifest:
             raise damaged_manifest(self.dataset.uri, f"expected 1 graph_head row, got {len(rows)}")
         return encoding.decode_head(rows[0])
 
-    def find_commit(self, commit: CommitId) -> CommitRecord | None:
+    def find_commit(self, commit: CommitId) -> records.CommitRecord | None:
         """Read the row of a commit; None if this version does not have it."""
         rows = self.find_rows((encoding.commit_object_id(commit),))
         return encoding.decode_commit(rows[0]) if rows else None
 
-    def find_recovery(self, operation: OperationId) -> RecoveryRecord | None:
+    def find_recovery(self, operation: OperationId) -> records.RecoveryRecord | None:
         """Read the audit row of a finished recovery; None if this version does not have it."""
         rows = self.find_rows((encoding.recovery_object_id(operation),))
         return encoding.decode_recovery(rows[0]) if rows else None
 
-    def read_commits(self) -> tuple[CommitRecord, ...]:
+    def read_commits(self) -> tuple[records.CommitRecord, ...]:
         """Read every commit of the lineage of this branch that the manifest has, in no order."""
         return tuple(map(encoding.decode_commit, self._read_rows("object_type = 'graph_commit'")))
 
@@ -146,13 +135,15 @@ class Manifest:
         start = len(encoding.commit_object_id(CommitId("")))
         return tuple(CommitId(str(object_id)[start:]) for object_id in rows.column("object_id").to_pylist())
 
-    def read_history(self, decoded: Mapping[CommitId, CommitRecord]) -> tuple[CommitId, tuple[CommitRecord, ...]]:
+    def read_history(
+        self, decoded: Mapping[CommitId, records.CommitRecord]
+    ) -> tuple[CommitId, tuple[records.CommitRecord, ...]]:
         """Read the head and every commit, in one scan. Commits in `decoded` are not decoded again."""
         where = any_of("object_type", ("graph_head", "graph_commit"))
         rows = self._read(["object_id", "metadata"], where)
         decoded_by_key = {encoding.commit_object_id(commit): record for commit, record in decoded.items()}
         columns = (rows.column(name).to_pylist() for name in ("object_id", "metadata"))
-        commits: list[CommitRecord] = []
+        commits: list[records.CommitRecord] = []
         for object_id, metadata in zip(*columns, strict=True):
             if object_id in decoded_by_key:
                 commits.append(decoded_by_key[object_id])
@@ -161,19 +152,19 @@ class Manifest:
         (head,) = select_rows(rows, (encoding.HEAD_OBJECT_ID,))
         return encoding.decode_head(head), tuple(commits)
 
-    def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
+    def read_commits_naming(self, text: str) -> tuple[records.CommitRecord, ...]:
         """Read the commits whose row contains this text. Only these are decoded."""
         rows = self._read_rows(f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})")
         return tuple(map(encoding.decode_commit, rows))
 
-    def has_stream_batch(self, batch: StreamBatch) -> bool:
+    def has_stream_batch(self, batch: records.StreamBatch) -> bool:
         """Return whether a commit has this batch of its query or a later one."""
         committed = (commit.stream for commit in self.read_commits_naming(batch.query))
         return any(
             stream is not None and stream.query == batch.query and stream.batch >= batch.batch for stream in committed
         )
 
-    def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
+    def read_recoveries(self) -> tuple[records.RecoveryRecord, ...]:
         """Read every finished recovery, in no order."""
         return tuple(map(encoding.decode_recovery, self._read_rows("object_type = 'recovery'")))
 
@@ -251,14 +242,14 @@ def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[ManifestRo
     return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
 
 
-class _Branches(Mapping[str, BranchRecord]):
+class _Branches(Mapping[str, records.BranchRecord]):
     """The branches by name. A row is decoded when it is read first: a commit needs one of a thousand."""
 
     def __init__(self, rows: Mapping[str, ManifestRow]) -> None:
         self._rows = rows
-        self._decoded: dict[str, BranchRecord] = {}
+        self._decoded: dict[str, records.BranchRecord] = {}
 
-    def __getitem__(self, name: str) -> BranchRecord:
+    def __getitem__(self, name: str) -> records.BranchRecord:
         if name not in self._decoded:
             self._decoded[name] = encoding.decode_branch(self._rows[name])
         return self._decoded[name]
@@ -355,5 +346,5 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
 def damaged_manifest(uri: str, problem: str) -> FormatError:
     """Return the error for a manifest whose rows contradict each other."""
     return FormatError(
-        f"{uri} is damaged: {problem}", code="manifest_damaged", hint=OLDER_VERSION_HINT, facts={"uri": uri}
+        f"{uri} is damaged: {problem}", code="manifest_damaged", hint=records.OLDER_VERSION_HINT, facts={"uri": uri}
     )

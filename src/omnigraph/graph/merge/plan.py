@@ -17,17 +17,11 @@ from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
+from omnigraph.graph.merge import schema_rows
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.candidates import Candidates, TableSides
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, EntityStates, Side
 from omnigraph.graph.merge.rules import rule_conflicts
-from omnigraph.graph.merge.schema_rows import (
-    AddedTable,
-    added_tables,
-    find_differing_ids,
-    plans_to_check,
-    reject_blob_next_to_fill,
-)
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TableMerge, plan_table
 from omnigraph.graph.rows.entity_rows import digest_of, entity_lines, row_ranges
@@ -65,7 +59,7 @@ class MergePlan:
     conflicts: tuple[Conflict, ...] = ()
     reads: frozenset[TableId] = frozenset()
     schema: MergedSchema | None = None
-    added: tuple[AddedTable, ...] = ()
+    added: tuple[schema_rows.AddedTable, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -91,12 +85,14 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
         if not is_adopted and ours.row_count:
-            reject_blob_next_to_fill(schema, entity)
+            schema_rows.reject_blob_next_to_fill(schema, entity)
         if is_adopted:
             adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _can_differ(sides, ours, theirs)):
             root = sides.ours.root
-            extra_ids = find_differing_ids(root.child(ours.path), entity, schema.new_properties(entity), theirs.pin)
+            extra_ids = schema_rows.find_differing_ids(
+                root.child(ours.path), entity, schema.new_properties(entity), theirs.pin
+            )
             plans.append(
                 plan_table(
                     TableSides(
@@ -112,9 +108,9 @@ def plan_merge(sides: GraphSides) -> MergePlan:
             )
     changed = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in changed for conflict in plan.conflicts]
-    added = added_tables(schema, chosen)
+    added = schema_rows.added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = plans_to_check(schema, changed, added, sides.theirs, sides.base)
+        checked, broken = schema_rows.plans_to_check(schema, changed, added, sides.theirs, sides.base)
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
     written = tuple(plan for plan in changed if plan.table.id not in moved)

@@ -27,16 +27,7 @@ from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, 
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
-from omnigraph.graph.write.check import (
-    find_id_conflict,
-    find_read_set_conflict,
-    moved_head,
-    open_bases,
-    require_existing_versions,
-    require_recent_staging,
-    require_unmoved_heads,
-    restore_head,
-)
+from omnigraph.graph.write import check
 from omnigraph.graph.write.multi_commit import require_only_own_commits
 from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_forks_on_error
 from omnigraph.graph.write.states import (
@@ -155,13 +146,13 @@ def commit_new_branch(
 
     It needs no intent: all tables are forks of this write, so a crash leaves only files that nothing references.
     """
-    require_recent_staging(staged, environment.clock)
+    check.require_recent_staging(staged, environment.clock)
     session = _Session(store=ObjectStore(target.root), target=target, lease=lease, environment=environment, forks=[])
-    handles = open_bases(staged)
+    handles = check.open_bases(staged)
     for effect, handle in zip(staged.effects, handles, strict=True):
         assert effect.forked_from is not None, "the branch owns no table yet"
         if handle.version != effect.base.version:
-            raise moved_head(effect.table, effect.base, handle)
+            raise check.moved_head(effect.table, effect.base, handle)
     session.require_files(staged, handles)
     tables = session.commit_tables(staged, handles)
     return session.publish_tables(staged, tables, environment.clock.now_us(), None)
@@ -219,7 +210,7 @@ class _Session:
                 return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
-            conflict = find_read_set_conflict(staged, now) or find_id_conflict(staged, now)
+            conflict = check.find_read_set_conflict(staged, now) or check.find_id_conflict(staged, now)
             if conflict is not None:
                 if request.restage is None:
                     raise conflict
@@ -227,10 +218,10 @@ class _Session:
                 if restaged is None:
                     return None
                 staged = restaged
-            require_recent_staging(staged, self.environment.clock)
-            require_unmoved_heads(staged)
-            require_existing_versions(staged)
-            handles = open_bases(staged)
+            check.require_recent_staging(staged, self.environment.clock)
+            check.require_unmoved_heads(staged)
+            check.require_existing_versions(staged)
+            handles = check.open_bases(staged)
             if not self._restore_heads(staged, handles):
                 self.require_files(staged, handles)
                 return Checked(staged, handles, now)
@@ -255,7 +246,7 @@ class _Session:
         )
         with self.lease.renewing():  # Checking a large load again can take longer than a lease.
             restaged = restage(area, staged)
-        conflict = None if restaged is None else find_read_set_conflict(restaged, now)
+        conflict = None if restaged is None else check.find_read_set_conflict(restaged, now)
         if conflict is not None:
             raise conflict
         return restaged
@@ -286,8 +277,8 @@ class _Session:
         ]
         for effect, handle in moved:
             if effect.is_new:  # It is not published yet, so nothing published can be restored.
-                raise moved_head(effect.table, effect.base, handle)
-            restore_head(self.target, effect.table, handle, self.publisher)
+                raise check.moved_head(effect.table, effect.base, handle)
+            check.restore_head(self.target, effect.table, handle, self.publisher)
         return bool(moved)
 
     def _arm(self, checked: Checked) -> Armed:

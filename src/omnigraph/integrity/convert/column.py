@@ -15,35 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.arrow.columns import Column, Rows, nulls, plain_array
+from omnigraph.integrity.convert import scalars
 from omnigraph.integrity.convert.lists import convert_lists, convert_vectors, is_list, lists_of
 from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, reject_all
-from omnigraph.integrity.convert.scalars import (
-    convert_blobs,
-    convert_booleans,
-    convert_floats,
-    convert_integers,
-    convert_strings,
-    reject_huge,
-    reject_invalid_unicode,
-)
 from omnigraph.integrity.convert.times import convert_dates, convert_datetimes
 from omnigraph.integrity.raw import HugeIntegers, Lists, MixedColumn, RawColumn, split_kinds
 from omnigraph.integrity.rules import Rule
-from omnigraph.schema.property_types import (
-    FLOATS,
-    INTEGER_BOUNDS,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    VectorType,
-    type_text,
-)
+from omnigraph.schema import property_types as types
 from omnigraph.schema.tables import arrow_type
 
 
-def convert(raw: RawColumn, target: PropertyType) -> ConvertedColumn:
+def convert(raw: RawColumn, target: types.PropertyType) -> ConvertedColumn:
     """Convert a raw column."""
     if isinstance(raw, MixedColumn):
         return _convert_mixed(raw, target)
@@ -52,52 +34,52 @@ def convert(raw: RawColumn, target: PropertyType) -> ConvertedColumn:
         return ConvertedColumn(nulls(len(array), arrow_type(target)))
     if not pa.types.is_string(array.type):
         return _convert_array(array, target)
-    array, invalid = reject_invalid_unicode(array)
+    array, invalid = scalars.reject_invalid_unicode(array)
     converted = _convert_array(array, target)
     return ConvertedColumn(converted.values, (*invalid, *converted.invalid))
 
 
-def _convert_array(array: Column, target: PropertyType) -> ConvertedColumn:
+def _convert_array(array: Column, target: types.PropertyType) -> ConvertedColumn:
     match target:
-        case EnumType():
-            return convert_strings(array, "text (enum)")
-        case ListType() | VectorType():
+        case types.EnumType():
+            return scalars.convert_strings(array, "text (enum)")
+        case types.ListType() | types.VectorType():
             if not is_list(array.type):
-                return reject_all(array, f"a list ({type_text(target)})", arrow_type(target))
+                return reject_all(array, f"a list ({types.type_text(target)})", arrow_type(target))
             return _convert_lists(lists_of(array), target)
-        case ScalarType(scalar):
+        case types.ScalarType(scalar):
             return _convert_scalars(array, scalar)
         case _:
             assert_never(target)
 
 
-def _convert_scalars(array: Column, scalar: Scalar) -> ConvertedColumn:
+def _convert_scalars(array: Column, scalar: types.Scalar) -> ConvertedColumn:
     match scalar:
-        case Scalar.STRING:
-            return convert_strings(array)
-        case Scalar.BOOL:
-            return convert_booleans(array)
-        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return convert_integers(array, scalar)
-        case Scalar.F32 | Scalar.F64:
-            return convert_floats(array, scalar)
-        case Scalar.DATE:
+        case types.Scalar.STRING:
+            return scalars.convert_strings(array)
+        case types.Scalar.BOOL:
+            return scalars.convert_booleans(array)
+        case types.Scalar.I32 | types.Scalar.I64 | types.Scalar.U32 | types.Scalar.U64:
+            return scalars.convert_integers(array, scalar)
+        case types.Scalar.F32 | types.Scalar.F64:
+            return scalars.convert_floats(array, scalar)
+        case types.Scalar.DATE:
             return convert_dates(array)
-        case Scalar.DATETIME:
+        case types.Scalar.DATETIME:
             return convert_datetimes(array)
-        case Scalar.BLOB:
-            return convert_blobs(array)
+        case types.Scalar.BLOB:
+            return scalars.convert_blobs(array)
         case _:
             assert_never(scalar)
 
 
-def _convert_lists(lists: Lists, target: ListType | VectorType) -> ConvertedColumn:
-    if isinstance(target, VectorType):
+def _convert_lists(lists: Lists, target: types.ListType | types.VectorType) -> ConvertedColumn:
+    if isinstance(target, types.VectorType):
         return convert_vectors(lists, target, convert)
     return convert_lists(lists, target, convert)
 
 
-def _convert_mixed(column: MixedColumn, target: PropertyType) -> ConvertedColumn:
+def _convert_mixed(column: MixedColumn, target: types.PropertyType) -> ConvertedColumn:
     """Convert the values of each kind together, then restore their order."""
     parts: list[Column] = [nulls(1, arrow_type(target))]
     positions = np.zeros(len(column), dtype=np.int64)
@@ -112,15 +94,15 @@ def _convert_mixed(column: MixedColumn, target: PropertyType) -> ConvertedColumn
     return ConvertedColumn(pa.concat_arrays(parts).take(pa.array(positions)), _merge_reasons(invalid))
 
 
-def _convert_kind(values: Column | Lists | HugeIntegers, target: PropertyType) -> ConvertedColumn:
+def _convert_kind(values: Column | Lists | HugeIntegers, target: types.PropertyType) -> ConvertedColumn:
     match values, target:
-        case HugeIntegers(nearest), ScalarType(scalar) if scalar in INTEGER_BOUNDS:
-            return reject_huge(nearest, scalar)
-        case HugeIntegers(nearest), ScalarType(scalar) if scalar in FLOATS:
+        case HugeIntegers(nearest), types.ScalarType(scalar) if scalar in types.INTEGER_BOUNDS:
+            return scalars.reject_huge(nearest, scalar)
+        case HugeIntegers(nearest), types.ScalarType(scalar) if scalar in types.FLOATS:
             return convert(nearest, target)
         case HugeIntegers(nearest), _:
             return convert(nulls(len(nearest), pa.int64()).fill_null(0), target)
-        case Lists(), ListType() | VectorType():
+        case Lists(), types.ListType() | types.VectorType():
             return _convert_lists(values, target)
         case Lists(lengths), _:
             empty = pa.array([[]] * len(lengths), pa.list_(pa.null()))

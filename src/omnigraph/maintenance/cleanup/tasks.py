@@ -17,13 +17,7 @@ from omnigraph.base.hints import Hint
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
-from omnigraph.maintenance.cleanup.deletion_plan import (
-    DeletableFile,
-    DeletionRules,
-    find_all_deletable,
-    ref_times,
-    version_times,
-)
+from omnigraph.maintenance.cleanup import deletion_plan
 from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork, KeepReason, Needs, Policy, decide
 from omnigraph.maintenance.rows import row_error
 from omnigraph.pipeline.runner import task
@@ -78,7 +72,7 @@ class DatasetPlan:
 
     table_key: str
     path: str
-    deletable: tuple[DeletableFile, ...] = ()
+    deletable: tuple[deletion_plan.DeletableFile, ...] = ()
     retained: Mapping[str | None, frozenset[int]] | None = None
     lost: frozenset[Pin] = frozenset()
     error: Hint | None = None
@@ -106,7 +100,7 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
     try:
         files = list_files(location)
         if task.needs is None:
-            deletable = find_all_deletable(files, task.policy, is_known=task.is_known)
+            deletable = deletion_plan.find_all_deletable(files, task.policy, is_known=task.is_known)
             return DatasetPlan(table_key=task.table_key, path=task.path, deletable=deletable, is_whole=bool(deletable))
         facts = read_facts(location, files)
         decision = decide(facts, task.needs, task.policy)
@@ -126,10 +120,10 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
     """Return the state of a dataset from its listing; it is opened only if it has refs."""
-    times_by_branch = version_times(files)
+    times_by_branch = deletion_plan.version_times(files)
     if not any(file.path.startswith(_REFS) for file in files):
         return DatasetFacts(times_by_branch, {}, frozenset())
-    dataset, created = open_dataset(location), ref_times(files)
+    dataset, created = open_dataset(location), deletion_plan.ref_times(files)
     forks = {
         name: Fork(name, Pin(origin.branch, origin.version), created.get(name, 0))
         for name, origin in sorted(dataset.lance_branches().items())
@@ -149,7 +143,7 @@ def list_versions(location: Location) -> tuple[StoredFile, ...]:
 
 def plan_files(
     location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
-) -> tuple[DeletableFile, ...]:
+) -> tuple[deletion_plan.DeletableFile, ...]:
     """Return the files to delete of a dataset, for a decision about its versions."""
     if decision.missing - needs.pins - needs.heads:
         raise FormatError(
@@ -159,7 +153,7 @@ def plan_files(
             facts={"uri": location.uri},
         )
     references = _read_references(location, files, decision)
-    rules = DeletionRules(
+    rules = deletion_plan.DeletionRules(
         decision=decision,
         retained=file_group_keys(references.by_retained),
         referenced=file_group_keys(references.by_any),
@@ -175,7 +169,7 @@ def _read_references(location: Location, files: Sequence[StoredFile], decision: 
     Deleted versions are read completely only if a listed file cannot be explained in a cheaper way: an unreferenced one
     is kept longer.
     """
-    times_by_branch = version_times(files)
+    times_by_branch = deletion_plan.version_times(files)
     # Only listed versions are deleted: a later commit may reference files that are in the listing.
     deleted = {
         branch: {version: time for version, time in times_by_branch.get(branch, {}).items() if version not in versions}

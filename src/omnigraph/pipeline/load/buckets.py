@@ -16,14 +16,7 @@ from omnigraph.base import limits
 from omnigraph.graph.manifest.snapshot import Snapshot, pinned_version
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.report import ViolationReport, merge_reports
-from omnigraph.pipeline.load.bucket_tasks import (
-    BucketFacts,
-    BucketTask,
-    GraphKeysTask,
-    check_ids,
-    check_values,
-    read_graph_keys,
-)
+from omnigraph.pipeline.load import bucket_tasks
 from omnigraph.pipeline.load.change import LoadedInput, LoadMode, StrandedEndpoint, stranded_ends
 from omnigraph.pipeline.load.keys import Buckets, KeyFile, graph_section, has_edge_limit, slices_of
 from omnigraph.pipeline.load.rejects import ErrorStream
@@ -69,15 +62,15 @@ def bucket_count(size_bytes: int | None) -> int:
 def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketResult:
     """Run the tasks and combine their results."""
     loaded = check.loaded
-    graph_files = chain.from_iterable(run_tasks(read_graph_keys, list(_plan_graph_keys(check))))
+    graph_files = chain.from_iterable(run_tasks(bucket_tasks.read_graph_keys, list(_plan_graph_keys(check))))
     facts = _facts(check)
     by_id = [*_select_sections(loaded.keys, ("id", "src", "dst")), *graph_files]
-    parts = list(run_tasks(check_ids, _bucket_tasks(facts, by_id)))
+    parts = list(run_tasks(bucket_tasks.check_ids, _bucket_tasks(facts, by_id)))
     keys = tuple(chain.from_iterable(part.keys for part in parts))
     entities = [loaded_type.entity for loaded_type in loaded.types]
     if any(entity.rules.uniques or has_edge_limit(entity) for entity in entities):
         by_value = [*_select_sections(loaded.keys, ("unique", "src")), *keys]
-        parts += run_tasks(check_values, _bucket_tasks(facts, by_value))
+        parts += run_tasks(bucket_tasks.check_values, _bucket_tasks(facts, by_value))
     upserts: dict[str, UpsertPart] = {}
     for part in parts:
         for alias, written in part.upserts.items():
@@ -99,7 +92,7 @@ def delete_replaced_rows(
     return Deletions(updated, tuple(sorted(number for part in parts for number in part.removed)))
 
 
-def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
+def _plan_graph_keys(check: BucketCheck) -> Iterator[bucket_tasks.GraphKeysTask]:
     """Plan the reads of the loaded types, and of the nodes that loaded edges refer to."""
     catalog = check.snapshot.schema.catalog
     loaded = {loaded_type.entity.alias: loaded_type.entity for loaded_type in check.loaded.types}
@@ -117,13 +110,13 @@ def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
             yield replace(task, ends=tuple(ends))
 
 
-def _table_tasks(check: BucketCheck, alias: str) -> Iterator[GraphKeysTask]:
+def _table_tasks(check: BucketCheck, alias: str) -> Iterator[bucket_tasks.GraphKeysTask]:
     table = check.snapshot.tables.get(alias)
     if table is None or not table.row_count:
         return
     target = pinned_version(check.snapshot.root, table)
     for fragments in group_fragments(target.open().fragment_rows(), limits.LOAD_GRAPH_ROWS_PER_TASK):
-        yield GraphKeysTask(
+        yield bucket_tasks.GraphKeysTask(
             catalog_json=check.snapshot.schema.catalog_json,
             alias=alias,
             table=target,
@@ -137,8 +130,8 @@ def _stranded(check: BucketCheck) -> list[StrandedEndpoint]:
     return stranded_ends(check.snapshot.schema.catalog, check.loaded) if overwrites else []
 
 
-def _facts(check: BucketCheck) -> BucketFacts:
-    return BucketFacts(
+def _facts(check: BucketCheck) -> bucket_tasks.BucketFacts:
+    return bucket_tasks.BucketFacts(
         catalog_json=check.snapshot.schema.catalog_json,
         mode=check.mode.change,
         before=check.loaded.before,
@@ -150,13 +143,15 @@ def _facts(check: BucketCheck) -> BucketFacts:
     )
 
 
-def _bucket_tasks(facts: BucketFacts, files: Sequence[KeyFile]) -> list[BucketTask]:
+def _bucket_tasks(facts: bucket_tasks.BucketFacts, files: Sequence[KeyFile]) -> list[bucket_tasks.BucketTask]:
     sections = sorted({section for file in files for section in file.offsets})
     tasks = []
     for bucket in range(facts.buckets.count):
         slices = {section: slices_of(files, section, bucket) for section in sections}
         tasks.append(
-            BucketTask(facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices})
+            bucket_tasks.BucketTask(
+                facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices}
+            )
         )
     return [task for task in tasks if task.slices]
 

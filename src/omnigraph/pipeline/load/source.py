@@ -20,6 +20,7 @@ from omnigraph.base.hints import Argument, hint
 from omnigraph.base.progress import Report
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.export.target import type_of_part
+from omnigraph.pipeline.load.inputs import staged_text
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
     Piece,
@@ -32,14 +33,6 @@ from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_in
 from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported_data
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
-from omnigraph.pipeline.load.inputs.staged_text import (
-    Record,
-    StreamInput,
-    is_records,
-    stage_records,
-    stage_stream,
-    unexpected_type,
-)
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.job import JobProgress
@@ -80,7 +73,7 @@ class TypedFrame:
 class TypedText:
     """A stream or dicts, and the type of rows that do not name it."""
 
-    text: StreamInput | Sequence[Record]
+    text: staged_text.StreamInput | Sequence[staged_text.Record]
     type_name: str | None
 
 
@@ -167,7 +160,9 @@ def plan_source(
     for text in inputs.texts:
         assert scratch is not None, "workers read text of this process from scratch"
         type_ = None if text.type_name is None else _require_entity(catalog, text.type_name)
-        stage: Any = stage_stream if isinstance(text.text, StreamInput) else stage_records
+        stage: Any = (
+            staged_text.stage_stream if isinstance(text.text, staged_text.StreamInput) else staged_text.stage_records
+        )
         pieces += stage(text.text, type_, scratch)
     return InputSource(pieces, tuple(spark_frames))
 
@@ -242,7 +237,7 @@ def _classify(data: object, type_name: str | None, options: Mapping[str, str] | 
     names = _file_names(data)
     if names is not None:
         return LoadInputs(files=tuple(_typed_files(find_inputs(names, options), type_name)))
-    if isinstance(data, StreamInput) or is_records(data):
+    if isinstance(data, staged_text.StreamInput) or staged_text.is_records(data):
         return LoadInputs(texts=(TypedText(data, type_name),))
     if isinstance(data, str | bytes | int | float | Sequence | set | None):
         raise unsupported_data(data)
@@ -268,7 +263,7 @@ def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> Iterato
     """Yield the files by type. Without a type, that of an exported Parquet file is in its name."""
     untyped = [file for file in files if file.format is not InputFormat.NDJSON]
     if not untyped and type_name is not None:
-        raise unexpected_type(files[0].name, type_name)
+        raise staged_text.unexpected_type(files[0].name, type_name)
     if type_name is not None:
         yield TypedFiles(files, type_name)
         return

@@ -22,16 +22,8 @@ from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, graph_section, rea
 from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
+from omnigraph.storage.lance import stage
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
-from omnigraph.storage.lance.stage import (
-    Deletions,
-    StagedTransaction,
-    stage_fragments,
-    stage_replacement,
-    write_deletions,
-    write_moved_rows,
-    write_rows,
-)
 
 DIGEST: Final = "omnigraph:digest"
 """The column with the digest of each row of the graph."""
@@ -74,7 +66,7 @@ def upsert_bucket(
     """Write the rows. The writer receives the addresses of the rows that they replace."""
     dataset = target.open()
     if graph is None:
-        return UpsertPart(0, 0, tuple(write_rows(dataset, rows)))
+        return UpsertPart(0, 0, tuple(stage.write_rows(dataset, rows)))
     matches = _match_rows(rows, graph)
     fragments = _write_matches(dataset, matches)
     if matches.moved.num_rows:
@@ -84,7 +76,7 @@ def upsert_bucket(
     return UpsertPart(matches.moved.num_rows, matches.unchanged, tuple(fragments))
 
 
-def replace_rows(dataset: Dataset, entity: Entity, rows: pa.Table) -> tuple[StagedTransaction, UpsertPart]:
+def replace_rows(dataset: Dataset, entity: Entity, rows: pa.Table) -> tuple[stage.StagedTransaction, UpsertPart]:
     """Stage the rows from this process; return also what was written."""
     ids = whole_column(rows, "id")
     compares = can_digest(entity)
@@ -95,14 +87,14 @@ def replace_rows(dataset: Dataset, entity: Entity, rows: pa.Table) -> tuple[Stag
     if compares:
         likely = [add_digests(batch, ["id", IDENTITY, ADDRESS]) for batch in likely]
     if not likely:
-        part = UpsertPart(0, 0, tuple(write_rows(dataset, rows)))
-        return stage_fragments(dataset, part.fragments), part
+        part = UpsertPart(0, 0, tuple(stage.write_rows(dataset, rows)))
+        return stage.stage_fragments(dataset, part.fragments), part
     matches = _match_rows(rows, pa.Table.from_batches(likely))
     part = UpsertPart(matches.moved.num_rows, matches.unchanged, tuple(_write_matches(dataset, matches)))
     if not part.replaced:
-        return stage_fragments(dataset, part.fragments), part
-    deletions = write_deletions(dataset, np.asarray(matches.replaced.column(ADDRESS)).tolist())
-    return stage_replacement(dataset, deletions, part.fragments), part
+        return stage.stage_fragments(dataset, part.fragments), part
+    deletions = stage.write_deletions(dataset, np.asarray(matches.replaced.column(ADDRESS)).tolist())
+    return stage.stage_replacement(dataset, deletions, part.fragments), part
 
 
 def count_present(dataset: Dataset, entity: Entity, rows: pa.Table) -> UpsertPart:
@@ -127,10 +119,10 @@ class DeletionTask:
 
 
 @task("check")
-def mark_replaced(task: DeletionTask) -> Deletions:
+def mark_replaced(task: DeletionTask) -> stage.Deletions:
     """Write the deletions of the rows."""
     addresses = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return write_deletions(task.target.open(), np.concatenate(addresses).tolist())
+    return stage.write_deletions(task.target.open(), np.concatenate(addresses).tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +152,7 @@ def _write_matches(dataset: Dataset, matches: _Matches) -> list[Any]:
     fragments: list[Any] = []
     if matches.moved.num_rows:
         identities = np.asarray(matches.replaced.column(IDENTITY)).tolist()
-        fragments += write_moved_rows(dataset, matches.moved, identities)
+        fragments += stage.write_moved_rows(dataset, matches.moved, identities)
     if matches.new.num_rows:
-        fragments += write_rows(dataset, matches.new)
+        fragments += stage.write_rows(dataset, matches.new)
     return fragments

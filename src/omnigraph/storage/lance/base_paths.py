@@ -12,14 +12,7 @@ import struct
 from typing import Final
 
 from omnigraph.base.errors import FormatError
-from omnigraph.storage.lance.protobuf import (
-    ProtobufError,
-    bytes_field,
-    number_field,
-    parse_fields,
-    parse_raw_fields,
-    text_field,
-)
+from omnigraph.storage.lance import protobuf
 
 _MAGIC: Final = b"LANC"
 _FOOTER: Final = struct.Struct("<QHH4s")
@@ -31,7 +24,7 @@ _PATH: Final = 4
 def read_base_paths(data: bytes, name: str) -> list[str]:
     """Return the base paths of a version file. `name` is for errors."""
     _, message = _split(data, name)
-    return [path for number, value in parse_fields(message) if number == _BASE_PATHS for path in _paths(value)]
+    return [path for number, value in protobuf.parse_fields(message) if number == _BASE_PATHS for path in _paths(value)]
 
 
 def replace_base_paths(data: bytes, old_root: str, new_root: str, name: str) -> bytes:
@@ -39,7 +32,7 @@ def replace_base_paths(data: bytes, old_root: str, new_root: str, name: str) -> 
     position, message = _split(data, name)
     replaced = b"".join(
         _replace_path(raw, old_root, new_root) if number == _BASE_PATHS else raw
-        for number, raw in parse_raw_fields(message)
+        for number, raw in protobuf.parse_raw_fields(message)
     )
     return data[:position] + _LENGTH.pack(len(replaced)) + replaced + data[-_FOOTER.size :]
 
@@ -50,23 +43,25 @@ def is_below(path: str, root: str) -> bool:
 
 
 def _replace_path(raw: bytes, old_root: str, new_root: str) -> bytes:
-    ((number, base),) = parse_fields(raw)
+    ((number, base),) = protobuf.parse_fields(raw)
     assert isinstance(base, bytes), "a base path is a message"
     fields = b""
-    for field, value in parse_fields(base):
+    for field, value in protobuf.parse_fields(base):
         match value:
             case bytes() if field == _PATH and is_below(value.decode(), old_root):
-                fields += text_field(field, new_root + value.decode()[len(old_root) :])
+                fields += protobuf.text_field(field, new_root + value.decode()[len(old_root) :])
             case bytes():
-                fields += bytes_field(field, value)
+                fields += protobuf.bytes_field(field, value)
             case int():
-                fields += number_field(field, value)
-    return bytes_field(number, fields)
+                fields += protobuf.number_field(field, value)
+    return protobuf.bytes_field(number, fields)
 
 
 def _paths(base: int | bytes) -> list[str]:
     assert isinstance(base, bytes), "a base path is a message"
-    return [value.decode() for number, value in parse_fields(base) if number == _PATH and isinstance(value, bytes)]
+    return [
+        value.decode() for number, value in protobuf.parse_fields(base) if number == _PATH and isinstance(value, bytes)
+    ]
 
 
 def _split(data: bytes, name: str) -> tuple[int, bytes]:
@@ -76,10 +71,10 @@ def _split(data: bytes, name: str) -> tuple[int, bytes]:
         (length,) = _LENGTH.unpack_from(data, position)
         start = position + _LENGTH.size
         if magic != _MAGIC or start + length + _FOOTER.size != len(data):
-            raise ProtobufError("expected a manifest message at its end")
+            raise protobuf.ProtobufError("expected a manifest message at its end")
         message = data[start : start + length]
-        list(parse_fields(message))
-    except (struct.error, ProtobufError) as error:
+        list(protobuf.parse_fields(message))
+    except (struct.error, protobuf.ProtobufError) as error:
         raise FormatError(
             f"cannot read the version file '{name}': {error}",
             code="version_file",

@@ -26,17 +26,8 @@ from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.base.hints import action, hint
 from omnigraph.storage.errors import CommitRaceError, translate_errors
+from omnigraph.storage.lance import durability
 from omnigraph.storage.lance.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset, any_of
-from omnigraph.storage.lance.durability import (
-    StagedFile,
-    delete_empty_references,
-    delete_empty_versions,
-    fragment_files,
-    make_branch_durable,
-    make_durable,
-    make_version_durable,
-    operation_files,
-)
 from omnigraph.storage.lance.stage import Deletions, StagedTransaction, stage_restore, write_deletion_files
 from omnigraph.storage.lance.transactions import find_transaction
 from omnigraph.storage.location import Location
@@ -95,14 +86,14 @@ def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
             raise
         committed = applied
     _require_directly_above_base(committed, staged)
-    make_version_durable(committed.directory, committed.version)
+    durability.make_version_durable(committed.directory, committed.version)
     return committed
 
 
 def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
     """Make the newest version equal to `version`. Lance never rejects it: the caller checks what it would undo."""
     restored = _commit(dataset, stage_restore(dataset, version).with_properties(properties).native)
-    make_version_durable(restored.directory, restored.version)
+    durability.make_version_durable(restored.directory, restored.version)
     return restored
 
 
@@ -123,7 +114,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
         fields_modified=[],
         update_mode="rewrite_rows",
     )
-    make_durable(dataset.directory, operation_files(dataset.native, operation))
+    durability.make_durable(dataset.directory, durability.operation_files(dataset.native, operation))
     return commit_staged(dataset, StagedTransaction.of(operation, dataset.version))
 
 
@@ -132,7 +123,7 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The rows do not change."""
     announce("dataset.compact", dataset.uri)
-    delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with translate_errors("compact the dataset", dataset.uri):
         options: Any = {
@@ -141,11 +132,11 @@ def commit_compaction(
         }
         plan = Compaction.plan(native, options)
         rewrites = [task.execute(native) for task in plan.tasks]
-        make_durable(dataset.directory, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
+        durability.make_durable(dataset.directory, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
         metrics = Compaction.commit(native, rewrites)
     # Lance reserves the ids of the new fragments in a version before the compaction.
     for version in range(dataset.version + 1, native.version + 1):
-        make_version_durable(dataset.directory, version)
+        durability.make_version_durable(dataset.directory, version)
     compacted = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(compacted, metrics.fragments_removed, metrics.fragments_added)
 
@@ -171,11 +162,11 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Create the Lance branch `name` from the handle's version. The caller never reuses a name."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
-    delete_empty_references(dataset.location)
+    durability.delete_empty_references(dataset.location)
     with translate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     created = Dataset(dataset.location, name, native)
-    make_branch_durable(created.location, name, created.directory, created.version)
+    durability.make_branch_durable(created.location, name, created.directory, created.version)
     return created
 
 
@@ -208,7 +199,7 @@ def remove_escaped_dirs(location: Location) -> Iterator[None]:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
-    delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
     with translate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
@@ -218,11 +209,11 @@ def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
 
 def _commit_with(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
     """Call a function that commits with a copy of the handle, which becomes the new version."""
-    delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with translate_errors(operation, dataset.uri):
         commit(native)
-    make_version_durable(dataset.directory, native.version)
+    durability.make_version_durable(dataset.directory, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
@@ -272,11 +263,11 @@ def _delete_rows(dataset: Dataset, addresses: list[int]) -> Deletions:
     return replace(deletions, updated=(dataset.fragments([anchor])[0].metadata, *deletions.updated))
 
 
-def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
+def _rewritten_files(rewrite: RewriteResult) -> tuple[durability.StagedFile, ...]:
     native: Any = rewrite
     description: dict[str, Any] = json.loads(native.json())
     fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in description["new_fragments"])
-    return fragment_files(fragments)
+    return durability.fragment_files(fragments)
 
 
 def _auto_cleanup_keys(dataset: Dataset) -> list[str]:

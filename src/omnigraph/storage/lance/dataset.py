@@ -27,15 +27,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import DatasetExistsError, translate_error, translate_errors
-from omnigraph.storage.lance.durability import (
-    delete_first_version,
-    file_path,
-    find_newest_complete_version,
-    fragment_files,
-    make_change_durable,
-    make_durable,
-    make_version_durable,
-)
+from omnigraph.storage.lance import durability
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
 
@@ -212,7 +204,9 @@ class Dataset:
     def data_files(self) -> tuple[str, ...]:
         """Return the names of the data files. Names are never reused, so they distinguish two datasets."""
         with translate_errors("list the data files", self.uri):
-            return tuple(file_path(file) for part in self.native.get_fragments() for file in part.data_files())
+            return tuple(
+                durability.file_path(file) for part in self.native.get_fragments() for file in part.data_files()
+            )
 
     def row_files(self) -> tuple[str, ...]:
         """Return the names of the files that determine the rows: data files and deletion files."""
@@ -307,7 +301,7 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=location.storage_options,
         )
-        make_durable(location, fragment_files(staged.operation.fragments))
+        durability.make_durable(location, durability.fragment_files(staged.operation.fragments))
         first = lance.Transaction(
             staged.read_version, staged.operation, staged.uuid, transaction_properties=dict(properties or {})
         )
@@ -323,11 +317,11 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
         except OSError as rejected:
             native = _own_first_version(location, first.uuid, rejected)
     try:
-        make_version_durable(location, 1)
+        durability.make_version_durable(location, 1)
         if location.is_synced:
             sync_entries([Path(location.uri)])
     except SyncError:
-        delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
+        durability.delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
         raise
     return Dataset(location, None, native)
 
@@ -356,7 +350,7 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     try:
         native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = find_newest_complete_version(directory) if version is None else None
+        whole = durability.find_newest_complete_version(directory) if version is None else None
         if whole is None:
             raise
         if whole == 0:
@@ -400,7 +394,7 @@ def make_durable_since(dataset: Dataset, version: int) -> None:
         older = dataset.at_version(version).native
     except NotFoundError:
         older = None
-    make_change_durable(dataset.directory, dataset.native, older)
+    durability.make_change_durable(dataset.directory, dataset.native, older)
 
 
 def branch_location(location: Location, branch: str | None) -> Location:

@@ -39,17 +39,8 @@ from omnigraph.pipeline.load.inputs.blocks import (
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import read_file_blocks, text_bytes
+from omnigraph.schema import property_types as types
 from omnigraph.schema.catalog import Catalog, Entity
-from omnigraph.schema.property_types import (
-    FLOATS,
-    INTEGER_BOUNDS,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    VectorType,
-)
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
@@ -172,18 +163,18 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
     return table, mismatches
 
 
-def raw_column(texts: Column, target: PropertyType) -> RawColumn:
+def raw_column(texts: Column, target: types.PropertyType) -> RawColumn:
     """Return the fields of one column as values for a property of this type."""
     match target:
-        case ListType() | VectorType():
+        case types.ListType() | types.VectorType():
             return _convert_each(texts, _list_or_text)
-        case ScalarType(Scalar.BOOL):
+        case types.ScalarType(types.Scalar.BOOL):
             return _booleans(texts)
-        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
+        case types.ScalarType(scalar) if scalar in types.INTEGER_BOUNDS:
             return _integers(texts)
-        case ScalarType(scalar) if scalar in FLOATS:
+        case types.ScalarType(scalar) if scalar in types.FLOATS:
             return _floats(texts)
-        case ScalarType() | EnumType():
+        case types.ScalarType() | types.EnumType():
             return texts
         case _:
             assert_never(target)
