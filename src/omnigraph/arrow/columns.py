@@ -53,30 +53,25 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     """Return the column as one array, without a copy if it has one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return joined  # type: ignore[no-any-return]
+    chunks: Any = column
+    return chunks.chunk(0) if column.num_chunks == 1 else chunks.combine_chunks()
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:
     """Return a column of nulls."""
     make: Any = pa.nulls
-    column: Column = make(count, kind)
-    return column
+    return make(count, kind)
 
 
 def take_rows(array: Column, rows: Rows) -> Column:
     """Return the values of some rows of an array."""
-    taken: Column = array.take(integer_array(rows))
-    return taken
+    return array.take(integer_array(rows))
 
 
 def integer_array(numbers: Rows) -> Column:
     """Return integers as an array, without a copy. `pa.array` would import `numpy.ma`, which takes 10 ms."""
     wrap: Any = pa.py_buffer
-    column: Column = pa.Array.from_buffers(
-        pa.int64(), len(numbers), [None, wrap(np.ascontiguousarray(numbers, np.int64))]
-    )
-    return column
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, wrap(np.ascontiguousarray(numbers, np.int64))])
 
 
 def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
@@ -116,5 +111,4 @@ def array_with_nulls(values: npt.NDArray[Any], missing: Mask) -> Column:
 
 def _array(kind: pa.DataType, length: int, present: Mask | None, data: npt.NDArray[Any]) -> Column:
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little").data)
-    array: Column = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
-    return array
+    return pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])

@@ -59,8 +59,7 @@ class HashPrefilter:
 
     def may_contain(self, texts: Column) -> Mask:
         """Return False for strings that are certainly not in the set. True can be wrong, for a few strings."""
-        possible: Mask = self._slots[hash_texts(texts) & self._mask]
-        return possible
+        return self._slots[hash_texts(texts) & self._mask]
 
 
 def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
@@ -81,8 +80,7 @@ def _numbers(bounds: Rows, data: npt.NDArray[np.uint8]) -> Hashes:
     powers = _powers(_RADIX, len(data))
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
     np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers, out=sums[1:])
-    numbers: Hashes = (sums[bounds[1:]] - sums[bounds[:-1]]) * _powers(_INVERSE, len(data) + 1)[bounds[:-1]]
-    return numbers
+    return (sums[bounds[1:]] - sums[bounds[:-1]]) * _powers(_INVERSE, len(data) + 1)[bounds[:-1]]
 
 
 def _numbers_of_equal_lengths(texts: npt.NDArray[np.uint8]) -> Hashes:
@@ -109,8 +107,7 @@ def _first_powers(base: int) -> Hashes:
 def _computed_powers(base: int, count: int) -> Hashes:
     factors = np.full(count, base, dtype=np.uint64)
     factors[:1] = 1
-    powers: Hashes = np.cumprod(factors)
-    return powers
+    return np.cumprod(factors)
 
 
 def mix_bits(numbers: Hashes) -> Hashes:
@@ -199,5 +196,4 @@ def _factor(name: str) -> np.uint64:
 
 
 def _as_numpy(column: Any) -> npt.NDArray[Any]:
-    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values
+    return column.to_numpy(zero_copy_only=False)

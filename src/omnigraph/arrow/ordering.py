@@ -37,8 +37,7 @@ def sort_ids(ids: Column) -> Column | None:
     tied[1:] |= equals_previous
     tied[:-1] |= equals_previous
     if tied.mean() > _TIED_SHARE_MAX:
-        positions: Column = pc.sort_indices(ids)
-        return positions
+        return pc.sort_indices(ids)
     if tied.any():
         unsorted = order[tied]
         sorted_positions: Any = pc.sort_indices(ids.take(pa.array(unsorted))).to_numpy(zero_copy_only=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -188,3 +189,10 @@ def _super_options(line: str) -> list[str] | None:
 
 def _hides_nothing(options: list[str]) -> bool:
     return all(option in _VISIBLE for option in options if option.startswith(_PROC_OPTION_HIDEPID))
+
+
+def change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Change only the variables that differ, because other threads may read the environment."""
+    os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
+    for name in before.keys() - after.keys():
+        os.environ.pop(name, None)

@@ -95,8 +95,7 @@ def patched_ids(entity: Entity, raw: RawBatch) -> Column:
     for definition in entity.properties:
         if definition.name in entity.key:
             columns[definition.name] = converter.property(definition)
-    ids: Column = pc.coalesce(explicit, derived_ids(entity, columns))
-    return ids
+    return pc.coalesce(explicit, derived_ids(entity, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +139,7 @@ class _BatchConverter:
         if self.existing is not None:
             mask &= ~self.existing.retained[definition.name]
         make: Any = pa.scalar
-        filled: Column = pc.if_else(pa.array(mask), make(definition.default, column.type), column)
-        return filled
+        return pc.if_else(pa.array(mask), make(definition.default, column.type), column)
 
 
 def _outside(violations: Iterable[RuleViolations], retained: Mask | None) -> Iterator[RuleViolations]:
@@ -234,8 +232,7 @@ class TypeChange:
         """
         if self.mode is ChangeMode.INSERT:
             return self.removed
-        both: Column = pa.concat_arrays([self.ids, self.removed])
-        return both
+        return pa.concat_arrays([self.ids, self.removed])
 
 
 def check_change(

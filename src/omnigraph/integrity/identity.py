@@ -37,10 +37,9 @@ def canonical_text(column: Column) -> Column:
     if pa.types.is_timestamp(kind):
         local = pc.cast(pc.cast(column, pa.int64()), pa.timestamp("ms"))
         dated = pc.binary_replace_slice(pc.cast(local, pa.utf8()), 10, 11, "T")
-        return _joined(dated, "Z")
+        return join_pieces(dated, "Z")
     assert pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind), kind
-    text: Column = pc.cast(column, pa.utf8())
-    return text
+    return pc.cast(column, pa.utf8())
 
 
 def key_text(columns: Sequence[Column]) -> Column:
@@ -55,7 +54,7 @@ def array_text(columns: Sequence[Column]) -> Column:
         pieces.append('","' if pieces else '["')
         text = canonical_text(column)
         pieces.append(escaped_text(text) if pa.types.is_string(column.type) else text)
-    return _joined(*pieces, '"]')
+    return join_pieces(*pieces, '"]')
 
 
 def escaped_text(text: Column) -> Column:
@@ -67,13 +66,12 @@ def escaped_text(text: Column) -> Column:
     is_special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
     special: Any = text.filter(is_special)
     escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in special.to_pylist()]
-    escaped: Column = pc.replace_with_mask(text, is_special, pa.array(escapes, pa.utf8()))
-    return escaped
+    return pc.replace_with_mask(text, is_special, pa.array(escapes, pa.utf8()))
 
 
-def _joined(*pieces: Column | str) -> Column:
-    joined: Column = pc.binary_join_element_wise(*pieces, "")
-    return joined
+def join_pieces(*pieces: Column | str) -> Column:
+    """Return the concatenated pieces of each row; null if one of them is null."""
+    return pc.binary_join_element_wise(*pieces, "")
 
 
 def _float_text(column: Column) -> Column:

@@ -52,8 +52,7 @@ def unescape(inner: str) -> str | InvalidEscape:
             )
             return InvalidEscape(escape.start(), escape.end() - escape.start(), message)
     # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
-    value: str = json.loads(f'"{inner}"', strict=False)
-    return value
+    return json.loads(f'"{inner}"', strict=False)
 
 
 def node_rule(kind: Callable[..., Any]) -> Callable[[Transformer[Token, Any], list[Any]], Any]:

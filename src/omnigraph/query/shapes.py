@@ -78,6 +78,5 @@ def _written_aliases(plan: QueryPlan, catalog: Catalog) -> set[str]:
         table = statement.table if isinstance(statement, InsertRow) else statement.entity.table
         aliases.add(table.alias)
         if not isinstance(statement, InsertRow | UpdateRows) and table.kind is TypeKind.NODE:
-            ends = (edge for edge in catalog.edges if table.type_id in {edge.source, edge.target})
-            aliases.update(edge.alias for edge in ends)
+            aliases.update(edge.alias for edge in catalog.edges if table.type_id in {edge.source, edge.target})
     return aliases

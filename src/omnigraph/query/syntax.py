@@ -330,61 +330,50 @@ class ReadBody(SyntaxNode, frozen=True):
     having: tuple[Filter, ...] | None = None
 
 
-class Insert(SyntaxNode, frozen=True):
+class _TypeStatement(SyntaxNode, frozen=True):
+    type: Name
+
+    @property
+    def span(self) -> Span:
+        return self.type.span
+
+
+class _MatchedStatement(SyntaxNode, frozen=True):
+    clauses: tuple[Clause, ...]
+    variable: Variable
+
+    @property
+    def span(self) -> Span:
+        return self.variable.span
+
+
+class Insert(_TypeStatement, frozen=True):
     """`insert T { … }`."""
 
-    type: Name
     assignments: tuple[Assignment, ...]
 
-    @property
-    def span(self) -> Span:
-        return self.type.span
 
-
-class Update(SyntaxNode, frozen=True):
+class Update(_TypeStatement, frozen=True):
     """`update T set { … } where p`."""
 
-    type: Name
     assignments: tuple[Assignment, ...]
     where: Expression
 
-    @property
-    def span(self) -> Span:
-        return self.type.span
 
-
-class Delete(SyntaxNode, frozen=True):
+class Delete(_TypeStatement, frozen=True):
     """`delete T where p`."""
 
-    type: Name
     where: Expression
 
-    @property
-    def span(self) -> Span:
-        return self.type.span
 
-
-class MatchedUpdate(SyntaxNode, frozen=True):
+class MatchedUpdate(_MatchedStatement, frozen=True):
     """`match { … } update $x set { … }`."""
 
-    clauses: tuple[Clause, ...]
-    variable: Variable
     assignments: tuple[Assignment, ...]
 
-    @property
-    def span(self) -> Span:
-        return self.variable.span
 
-
-class MatchedDelete(SyntaxNode, frozen=True):
+class MatchedDelete(_MatchedStatement, frozen=True):
     """`match { … } delete $x`."""
-
-    clauses: tuple[Clause, ...]
-    variable: Variable
-
-    @property
-    def span(self) -> Span:
-        return self.variable.span
 
 
 Matched = MatchedUpdate | MatchedDelete

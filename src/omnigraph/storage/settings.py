@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from omnigraph.base.errors import StorageError
+from omnigraph.base.process import change_environment
 
 DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
 
@@ -73,11 +74,11 @@ class StorageSettings:
         }
         applied = {**self.values, **{name: own[name] for name in self.names if name in own}}
         outer, _worker = _worker, _Worker(self, own)
-        _change_environment(own, applied)
+        change_environment(own, applied)
         try:
             yield
         finally:
-            _change_environment(applied, own)
+            change_environment(applied, own)
             _worker = outer
 
 
@@ -179,10 +180,3 @@ def _missing_variable(name: str, uri: str) -> StorageError:
         hint=f"Set {name} in the environment of the executors on '{host}'. Secrets are not sent to a cluster.",
         facts={"variable": name, "host": host, "uri": uri},
     )
-
-
-def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Change only the variables that differ, because native threads may read the environment."""
-    os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
-    for name in before.keys() - after.keys():
-        os.environ.pop(name, None)

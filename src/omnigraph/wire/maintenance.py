@@ -15,24 +15,11 @@ from omnigraph.base.clock import SYSTEM_CLOCK, format_timestamp
 from omnigraph.base.hints import hint_to_json
 
 if TYPE_CHECKING:
+    from omnigraph import types
     from omnigraph.base.hints import Hint
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
     from omnigraph.maintenance.doctor.tables import TableFigures
     from omnigraph.maintenance.relocation import LocationFix
-    from omnigraph.types import (
-        CleanupResult,
-        Finding,
-        IndexCoverage,
-        IndexResult,
-        MaintainResult,
-        OptimizeResult,
-        PendingIntent,
-        RecoveryRecord,
-        RepairResult,
-        TableCleanupStats,
-        TableOptimizeStats,
-        TableRepairStats,
-    )
 
 RenderHint = Callable[["Hint"], str]
 
@@ -92,7 +79,7 @@ class GraphHealthOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def optimize_output(
-    uri: str, branch: str, result: OptimizeResult, render_hint: RenderHint, *, dry_run: bool
+    uri: str, branch: str, result: types.OptimizeResult, render_hint: RenderHint, *, dry_run: bool
 ) -> dict[str, Any]:
     """Return the document of an optimize run; `commit` is the last one that it published."""
     tables = [optimize_row(row, render_hint) for row in (*result.tables, result.manifest)]
@@ -106,12 +93,12 @@ def optimize_output(
     }
 
 
-def optimize_row(row: TableOptimizeStats, render_hint: RenderHint = str) -> dict[str, Any]:
+def optimize_row(row: types.TableOptimizeStats, render_hint: RenderHint = str) -> dict[str, Any]:
     """Return the document of a table of an optimize run."""
     return {**_table_row(row, render_hint), "seconds": round(row.seconds, 3)}
 
 
-def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> dict[str, Any]:
+def repair_output(uri: str, result: types.RepairResult, render_hint: RenderHint) -> dict[str, Any]:
     """Return the document of a repair run."""
     commits = [{"branch": branch, "graph_commit_id": commit} for branch, commit in result.commits.items()]
     tables = [_table_row(row, render_hint) for row in result.tables]
@@ -119,7 +106,7 @@ def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> di
 
 
 def cleanup_output(
-    uri: str, options: CleanupPolicyOptions, result: CleanupResult, render_hint: RenderHint, *, with_files: bool
+    uri: str, options: CleanupPolicyOptions, result: types.CleanupResult, render_hint: RenderHint, *, with_files: bool
 ) -> dict[str, Any]:
     """Return the document of a cleanup run. It creates no commit."""
     older_than = options.older_than
@@ -137,7 +124,9 @@ def cleanup_output(
     }
 
 
-def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_files: bool = False) -> dict[str, Any]:
+def cleanup_row(
+    row: types.TableCleanupStats, render_hint: RenderHint = str, *, with_files: bool = False
+) -> dict[str, Any]:
     """Return the document of a table of a cleanup run."""
     document = _table_row(row, render_hint)
     document["kept"] = document.pop("retained")
@@ -145,7 +134,9 @@ def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_f
     return {**document, "files": files} if with_files else document
 
 
-def maintain_output(uri: str, result: MaintainResult, render_hint: RenderHint, *, confirmed: bool) -> dict[str, Any]:
+def maintain_output(
+    uri: str, result: types.MaintainResult, render_hint: RenderHint, *, confirmed: bool
+) -> dict[str, Any]:
     """Return the document of a round of maintenance."""
     return {
         "uri": uri,
@@ -162,19 +153,19 @@ def maintain_output(uri: str, result: MaintainResult, render_hint: RenderHint, *
     }
 
 
-def index_result_output(result: IndexResult) -> dict[str, Any]:
+def index_result_output(result: types.IndexResult) -> dict[str, Any]:
     """Return the document of built indexes, with the id of the commit."""
     indexes = [{**msgspec.to_builtins(row), "reason": row.reason or None} for row in result.indexes]
     commit = None if result.commit is None else result.commit.id
     return {"branch": result.branch, "commit": commit, "indexes": indexes, "runner": result.runner}
 
 
-def index_status_output(uri: str, branch: str, coverages: Iterable[IndexCoverage]) -> dict[str, Any]:
+def index_status_output(uri: str, branch: str, coverages: Iterable[types.IndexCoverage]) -> dict[str, Any]:
     """Return the document of the indexes of a branch."""
     return {"uri": uri, "graph_branch": branch, "indexes": [_coverage_row(coverage) for coverage in coverages]}
 
 
-def doctor_output(uri: str | None, findings: list[Finding], render_hint: RenderHint) -> DoctorOutput:
+def doctor_output(uri: str | None, findings: list[types.Finding], render_hint: RenderHint) -> DoctorOutput:
     """Return the document of the findings."""
     from omnigraph.maintenance.doctor.findings import is_healthy
 
@@ -190,7 +181,7 @@ def location_output(fix: LocationFix) -> LocationOutput:
 
 
 def graph_health_output(
-    uri: str, location: str, findings: list[Finding], tables: Iterable[TableFigures], render_hint: RenderHint
+    uri: str, location: str, findings: list[types.Finding], tables: Iterable[TableFigures], render_hint: RenderHint
 ) -> GraphHealthOutput:
     """Return the document of the health of a graph. It contains paths relative to the graph, never its location."""
     from omnigraph.maintenance.doctor.findings import is_healthy
@@ -213,7 +204,7 @@ def graph_health_output(
     )
 
 
-def finding_output(finding: Finding, render_hint: RenderHint) -> FindingOutput:
+def finding_output(finding: types.Finding, render_hint: RenderHint) -> FindingOutput:
     """Return the document of a finding."""
     return FindingOutput(
         check=finding.check.value,
@@ -228,7 +219,7 @@ def finding_output(finding: Finding, render_hint: RenderHint) -> FindingOutput:
 
 
 def recoveries_output(
-    uri: str, branch: str, pending: Iterable[PendingIntent], recoveries: Iterable[RecoveryRecord]
+    uri: str, branch: str, pending: Iterable[types.PendingIntent], recoveries: Iterable[types.RecoveryRecord]
 ) -> dict[str, Any]:
     """Return the document of pending intents, and of the past recoveries of a branch."""
     return {
@@ -240,7 +231,7 @@ def recoveries_output(
 
 
 def _table_row(
-    row: TableOptimizeStats | TableRepairStats | TableCleanupStats, render_hint: RenderHint
+    row: types.TableOptimizeStats | types.TableRepairStats | types.TableCleanupStats, render_hint: RenderHint
 ) -> dict[str, Any]:
     """Return the fields of a row, with the rendered `error` in the place of `reason`."""
     error = None if row.reason is None else render_hint(row.reason)
@@ -250,7 +241,7 @@ def _table_row(
     }
 
 
-def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
+def _coverage_row(row: types.IndexCoverage) -> dict[str, Any]:
     return {
         "table_key": row.table_key,
         "branch": row.branch,
@@ -270,7 +261,7 @@ def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
     }
 
 
-def _intent_output(pending: PendingIntent) -> dict[str, Any]:
+def _intent_output(pending: types.PendingIntent) -> dict[str, Any]:
     document: dict[str, Any] = {"state": pending.state.value, "path": pending.path}
     if pending.problem:
         document["why"] = pending.problem
@@ -289,7 +280,7 @@ def _intent_output(pending: PendingIntent) -> dict[str, Any]:
     return document
 
 
-def _recovery_output(record: RecoveryRecord, branch: str) -> dict[str, Any]:
+def _recovery_output(record: types.RecoveryRecord, branch: str) -> dict[str, Any]:
     return {
         "state": record.action,
         "operation_id": record.operation_id,

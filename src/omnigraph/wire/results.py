@@ -16,24 +16,10 @@ from omnigraph.wire.commits import CommitOutput, new_commit_output
 from omnigraph.wire.errors import error_document
 
 if TYPE_CHECKING:
+    from omnigraph import types
     from omnigraph.api.history import TableNames
     from omnigraph.query.explain import ExplainedStep
     from omnigraph.query.shapes import QueryShape
-    from omnigraph.types import (
-        EmbedResult,
-        ExplainResult,
-        ExportResult,
-        LintReport,
-        LoadResult,
-        MergeResult,
-        MutationResult,
-        PlannedStep,
-        Result,
-        SchemaPlan,
-        SchemaResult,
-        SchemaStep,
-        TableCounts,
-    )
 
 
 class ReadTargetOutput(msgspec.Struct, frozen=True):
@@ -191,7 +177,7 @@ class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
     runner: str
 
 
-def read_output(result: Result, requested_commit: str | None, *, wide_as_text: bool = False) -> ReadOutput:
+def read_output(result: types.Result, requested_commit: str | None, *, wide_as_text: bool = False) -> ReadOutput:
     """Return the document of a query.
 
     `requested_commit` is the commit that the caller asked for. With `wide_as_text`, 64-bit integers are text.
@@ -211,7 +197,7 @@ def read_output(result: Result, requested_commit: str | None, *, wide_as_text: b
     )
 
 
-def explain_output(explained: ExplainResult, requested_commit: str | None) -> ExplainOutput:
+def explain_output(explained: types.ExplainResult, requested_commit: str | None) -> ExplainOutput:
     """Return the document of an explanation."""
     return ExplainOutput(
         query_name=explained.query_name,
@@ -222,7 +208,7 @@ def explain_output(explained: ExplainResult, requested_commit: str | None) -> Ex
     )
 
 
-def change_output(result: MutationResult, names: TableNames) -> ChangeOutput:
+def change_output(result: types.MutationResult, names: TableNames) -> ChangeOutput:
     """Return the document of a mutation. `names`: the tables of its commit."""
     return ChangeOutput(
         query_name=result.query_name,
@@ -236,7 +222,7 @@ def change_output(result: MutationResult, names: TableNames) -> ChangeOutput:
     )
 
 
-def ingest_output(uri: str, result: LoadResult, names: TableNames) -> IngestOutput:
+def ingest_output(uri: str, result: types.LoadResult, names: TableNames) -> IngestOutput:
     """Return the document of a load. `names`: the tables of its commit."""
     from omnigraph.wire.maintenance import index_result_output
 
@@ -257,7 +243,7 @@ def ingest_output(uri: str, result: LoadResult, names: TableNames) -> IngestOutp
     )
 
 
-def embed_output(uri: str, result: EmbedResult) -> EmbedOutput:
+def embed_output(uri: str, result: types.EmbedResult) -> EmbedOutput:
     """Return the document of a run of embed."""
     return EmbedOutput(
         uri=uri,
@@ -275,19 +261,19 @@ def embed_output(uri: str, result: EmbedResult) -> EmbedOutput:
     )
 
 
-def _loaded_types(result: LoadResult, prefix: str) -> list[LoadedTypeOutput]:
+def _loaded_types(result: types.LoadResult, prefix: str) -> list[LoadedTypeOutput]:
     return [
         LoadedTypeOutput(name, count, **_change_counts(result, prefix + name))
         for name, count in _counts_of(result.counts, prefix)
     ]
 
 
-def _change_counts(result: LoadResult, alias: str) -> dict[str, int]:
+def _change_counts(result: types.LoadResult, alias: str) -> dict[str, int]:
     changes = result.changes.get(alias)
     return {} if changes is None else msgspec.to_builtins(changes)
 
 
-def export_output(uri: str, branch: str, result: ExportResult) -> ExportOutput:
+def export_output(uri: str, branch: str, result: types.ExportResult) -> ExportOutput:
     """Return the document of an export."""
     return ExportOutput(
         uri=uri,
@@ -303,7 +289,9 @@ def export_output(uri: str, branch: str, result: ExportResult) -> ExportOutput:
     )
 
 
-def merge_output(result: MergeResult, names: TableNames, deletion: BranchDeletion | None = None) -> BranchMergeOutput:
+def merge_output(
+    result: types.MergeResult, names: TableNames, deletion: BranchDeletion | None = None
+) -> BranchMergeOutput:
     """Return the document of a merge or a revert. `names`: the tables of its commit."""
     failure = None if deletion is None else deletion.failure
     return BranchMergeOutput(
@@ -321,7 +309,7 @@ def merge_output(result: MergeResult, names: TableNames, deletion: BranchDeletio
     )
 
 
-def schema_plan_output(plan: SchemaPlan) -> dict[str, Any]:
+def schema_plan_output(plan: types.SchemaPlan) -> dict[str, Any]:
     """Return the document of a schema plan."""
     from omnigraph.graph.schema_plan import refusal_to_json
 
@@ -334,7 +322,7 @@ def schema_plan_output(plan: SchemaPlan) -> dict[str, Any]:
     }
 
 
-def schema_step_output(planned: PlannedStep) -> dict[str, Any]:
+def schema_step_output(planned: types.PlannedStep) -> dict[str, Any]:
     """Return the document of a schema step. `table_key` is null for a step that is not about one type."""
     return {
         "step": planned.step.kind,
@@ -346,7 +334,7 @@ def schema_step_output(planned: PlannedStep) -> dict[str, Any]:
     }
 
 
-def feed_step_output(step: SchemaStep) -> dict[str, Any]:
+def feed_step_output(step: types.SchemaStep) -> dict[str, Any]:
     """Return the document of a schema step of a feed; a rename also has the old and the new name."""
     from omnigraph.schema.evolution.steps import RenameProperty, RenameType
 
@@ -360,7 +348,7 @@ def feed_step_output(step: SchemaStep) -> dict[str, Any]:
             return document
 
 
-def lint_output(report: LintReport) -> LintOutput:
+def lint_output(report: types.LintReport) -> LintOutput:
     """Return the document of checked query files."""
     return LintOutput(
         errors=[dict(problem.to_json()) for problem in report.errors],
@@ -376,7 +364,7 @@ def query_output(query: QueryShape) -> dict[str, Any]:
     return {"name": document.pop("name"), "kind": kind, **document}
 
 
-def schema_apply_output(result: SchemaResult, names: TableNames) -> SchemaApplyOutput:
+def schema_apply_output(result: types.SchemaResult, names: TableNames) -> SchemaApplyOutput:
     """Return the document of an applied schema. `names`: the tables of its commit."""
     return SchemaApplyOutput(
         graph_branch=result.plan.branch,
@@ -386,7 +374,7 @@ def schema_apply_output(result: SchemaResult, names: TableNames) -> SchemaApplyO
     )
 
 
-def _merged_table_output(counts: TableCounts) -> dict[str, Any]:
+def _merged_table_output(counts: types.TableCounts) -> dict[str, Any]:
     document = msgspec.to_builtins(counts)
     return {"table_key": document.pop("table"), **document}
 

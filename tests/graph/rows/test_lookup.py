@@ -70,7 +70,7 @@ def test_edges_of_nodes(lookup: SnapshotLookup, count: int) -> None:
     sources = lookup.edge_sources(knows, pa.array([f"ep{number}" for number in range(count)])).to_pylist()
     assert sources == [f"p{number % 100}" if number < ROWS else None for number in range(count)]
     other_nodes = pa.array([f"p{number}" for number in range(10, 10 + count)])
-    beyond = set(lookup.edges_beyond(knows, "src", other_nodes).to_pylist())
+    beyond = set(lookup.edges_at_other_nodes(knows, "src", other_nodes).to_pylist())
     assert beyond == {f"ep{number}" for number in range(ROWS) if number % 100 < 10}
 
 

@@ -217,8 +217,7 @@ class _MutationRun:
             self.budget.reserve(part.nbytes)
             parts.append(part)
         joined: Any = pa.concat_arrays(parts)
-        ids: Array = joined.unique()
-        return ids
+        return joined.unique()
 
     def _matching_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
         """Read the rows of the pinned table that match and that no earlier statement changed."""

@@ -163,5 +163,4 @@ def _addresses(target: WritableTable, ids: Array) -> list[int]:
     rows = target.dataset.read_by_text("id", ids, ["id"])
     positions: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
     addresses: Any = rows.column(ADDRESS).combine_chunks().take(positions)
-    result: list[int] = addresses.to_pylist()
-    return result
+    return addresses.to_pylist()

@@ -28,10 +28,10 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
 
-_NUMBERS_MAX: Final = 2**62
+_NUMBERS_MAX: Final = 2**62  # of the product of the numbers of two columns
 _WIDE_DECIMAL: Final = pa.decimal256(76, 0)
-_REDUCE_ROWS: Final = 1 << 18
-_HELD_PART: Final = 4
+_REDUCE_ROWS: Final = 1 << 18  # fewer rows are not reduced
+_HELD_PART: Final = 4  # frames that are not reduced take at most this part of the memory
 _EMPTY: Final[dict[ex.Function, Any]] = {ex.Function.COUNT: 0, ex.Function.COLLECT: []}
 
 
@@ -243,8 +243,7 @@ def _state_input(state: State, frame: Frame) -> Column:
     if is_count and isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
         return pa.array(column.codes >= 0)
     array: Any = array_of(column)
-    state_input: Column = array.is_valid() if is_count else array
-    return state_input
+    return array.is_valid() if is_count else array
 
 
 def _final_value(number: int, call: ex.AggregateCall, groups: Frame) -> Array:
@@ -253,8 +252,7 @@ def _final_value(number: int, call: ex.AggregateCall, groups: Frame) -> Array:
     first, *others = (groups.array(state.name) for state in _states(number, call))
     if call.function is ex.Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
-        means: Array = pc.divide(totals, others[0].cast(pa.float64()))
-        return means
+        return pc.divide(totals, others[0].cast(pa.float64()))
     try:
         return first if first.type == kind else first.cast(kind)
     except pa.ArrowInvalid as error:
@@ -312,8 +310,7 @@ def _collect(array: Array, numbers: Codes, count: int, weights: Weights | None, 
     elif weights is not None:
         rows = np.repeat(rows, weights[rows])
     offsets = np.concatenate(([0], np.cumsum(np.bincount(numbers[rows], minlength=count))))
-    lists: Array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), array.take(pa.array(rows)))
-    return lists
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), array.take(pa.array(rows)))
 
 
 def _counts(numbers: Codes, count: int, weights: Weights | None) -> npt.NDArray[np.int64]:
@@ -340,8 +337,7 @@ def _sums(array: Array, numbers: Codes, count: int, weights: Weights | None) -> 
     if exact.dtype == object:
         wide = [int(total) if has_values else None for total, has_values in zip(exact, present, strict=True)]
         return pa.array(wide, type=_WIDE_DECIMAL)
-    sums: Array = pa.array(exact, mask=~present)
-    return sums
+    return pa.array(exact, mask=~present)
 
 
 def _exact_sums(
@@ -370,8 +366,7 @@ def _extremes(array: Array, numbers: Codes, count: int, *, is_min: bool) -> Arra
         (np.minimum if is_min else np.maximum).at(best, numbers, values)
         empty = np.bincount(numbers, minlength=count) == 0
         extremes: Any = pa.array(best, mask=empty, from_pandas=False)
-        typed: Array = extremes.cast(array.type)
-        return typed
+        return extremes.cast(array.type)
     codes = np.full(count, -1, dtype=np.int64)
     if len(array):
         order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])

@@ -35,6 +35,7 @@ from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expressions import names
 
 _STRIDE = np.int64(2**31)
+"""A pair of a source and a node is the number `source * _STRIDE + node`."""
 
 
 def expand_rows(operator: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -267,9 +268,7 @@ def _breadth_first(
     operator: op.Expand | op.ExpandInto,
     context: ExecutionContext,
 ) -> tuple[Codes, Codes]:
-    """Return the pairs of a source and a node that is reachable within the bounds of the operator, sorted.
-
-    Also return the distance of each pair.
+    """Return the sorted pairs of a source and a node that is reachable within the bounds, and their distances.
 
     A pair is one number. `start_pairs` has each source with itself; `hop` returns the pairs one edge further.
     """
@@ -301,8 +300,7 @@ class _VisitedCells:
         self._cells[pairs] = True
 
     def contains(self, pairs: Codes) -> Mask:
-        mask: Mask = self._cells[pairs]
-        return mask
+        return self._cells[pairs]
 
     def add_new(self, pairs: Codes) -> Codes:
         """Add pairs; return those that are new, distinct and sorted."""

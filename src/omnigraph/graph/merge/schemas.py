@@ -33,37 +33,6 @@ from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
 
-def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Base) -> str | None:
-    """Return the properties that the merged schema lacks and this side wrote, as `node:P.age (2 rows)`."""
-    parts: list[str] = []
-    for entity in side.schema.catalog.types:
-        merged_entity = merged.same_type(entity)
-        if merged_entity is None:
-            continue  # The whole type is dropped.
-        dropped = tuple(
-            property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
-        )
-        counts = (
-            _count_written_rows(replace_struct(entity, properties=dropped), entity.alias, side, base) if dropped else {}
-        )
-        parts += [f"{entity.alias}.{name} ({format_count(count, 'row')})" for name, count in counts.items() if count]
-    return ", ".join(parts) or None
-
-
-def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
-    """Count for each property the rows whose value differs from the base; a new row counts if it has a value."""
-    table = side.tables[alias]
-    candidates = find_candidates(TableSides(root=side.root, entity=entity, table=table, theirs=table.pin, base=base))
-    counts: Counter[str] = Counter()
-    for start, rows in row_ranges(entity, len(candidates.ids)):
-        before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
-        for property_ in entity.properties:
-            was, column = (side_rows.rows.column(property_.name).combine_chunks() for side_rows in (before, now))
-            differs = now.present & (before.undecided | ~same_values(was, column))
-            counts[property_.name] += int(np.count_nonzero(differs))
-    return counts
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MergedSchema:
     """The schema of a merge. `ours` is our snapshot with the merged schema: its names, and the current pins.
@@ -173,6 +142,37 @@ def _find_lost_writes(merged: Catalog, side: Snapshot, other: Snapshot, base: Ba
         if is_dropped and _is_written(side, entity, table, base):
             return entity.alias
     return _find_writes_to_dropped_properties(merged, side, base)
+
+
+def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Base) -> str | None:
+    """Return the properties that the merged schema lacks and this side wrote, as `node:P.age (2 rows)`."""
+    parts: list[str] = []
+    for entity in side.schema.catalog.types:
+        merged_entity = merged.same_type(entity)
+        if merged_entity is None:
+            continue  # The whole type is dropped.
+        dropped = tuple(
+            property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
+        )
+        counts = (
+            _count_written_rows(replace_struct(entity, properties=dropped), entity.alias, side, base) if dropped else {}
+        )
+        parts += [f"{entity.alias}.{name} ({format_count(count, 'row')})" for name, count in counts.items() if count]
+    return ", ".join(parts) or None
+
+
+def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
+    """Count for each property the rows whose value differs from the base; a new row counts if it has a value."""
+    table = side.tables[alias]
+    candidates = find_candidates(TableSides(root=side.root, entity=entity, table=table, theirs=table.pin, base=base))
+    counts: Counter[str] = Counter()
+    for start, rows in row_ranges(entity, len(candidates.ids)):
+        before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
+        for property_ in entity.properties:
+            was, column = (side_rows.rows.column(property_.name).combine_chunks() for side_rows in (before, now))
+            differs = now.present & (before.undecided | ~same_values(was, column))
+            counts[property_.name] += int(np.count_nonzero(differs))
+    return counts
 
 
 def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:

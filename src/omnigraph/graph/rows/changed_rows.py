@@ -83,8 +83,7 @@ def is_cheap_to_compare(location: Location, left: Pin, right: Pin, rows: int) ->
 def distinct_texts(*columns: Texts) -> Texts:
     """Return every text once."""
     joined: Texts = pa.concat_arrays([NO_TEXTS, *columns])
-    distinct: Texts = pc.unique(joined)
-    return distinct
+    return pc.unique(joined)
 
 
 def _open_common_version(location: Location, left: Pin, right: Pin) -> Dataset | None:

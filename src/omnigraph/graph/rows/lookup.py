@@ -35,8 +35,7 @@ class SnapshotLookup:
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
         id_columns = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
-        answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
-        return answer
+        return pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
         sought_keys = unique_keys([rows.column(name) for name in names])
@@ -54,8 +53,8 @@ class SnapshotLookup:
         keys = _joined([batch.column("id") for batch in batches])
         return _mapped(ids, keys, _joined([batch.column("src") for batch in batches]))
 
-    def edge_ends(self, type_id: TypeId, name: str) -> tuple[str, str]:
-        """Return the nodes that an edge joins. They need not exist."""
+    def edge_endpoints(self, type_id: TypeId, name: str) -> tuple[str, str]:
+        """Return the ids of the source and the target of an edge. The nodes need not exist."""
         rows = self._rows_with(type_id, ["id", "src", "dst"], "id", pa.array([name], pa.string()))
         first = next(row for batch in rows for row in batch.to_pylist())
         return str(first["src"]), str(first["dst"])
@@ -71,12 +70,12 @@ class SnapshotLookup:
         """Return the ids of the edges whose `src` or `dst` is one of these nodes."""
         return _joined([batch.column("id") for batch in self._rows_with(type_id, ["id", end], end, nodes)])
 
-    def edges_beyond(self, type_id: TypeId, end: str, nodes: Column) -> Column:
+    def edges_at_other_nodes(self, type_id: TypeId, end: str, nodes: Column) -> Column:
         """Return the ids of the edges whose `src` or `dst` is not one of these nodes."""
         edge_ids: list[Column] = []
         for batch in self._batches(type_id, ["id", end], len(nodes)):
-            is_kept = pc.is_in(batch.column(end), value_set=nodes, skip_nulls=True)
-            edge_ids.append(batch.column("id").filter(pc.invert(is_kept)))
+            is_at_node = pc.is_in(batch.column(end), value_set=nodes, skip_nulls=True)
+            edge_ids.append(batch.column("id").filter(pc.invert(is_at_node)))
         return _joined(edge_ids)
 
     def _rows_with(self, type_id: TypeId, columns: list[str], name: str, values: Column) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Bytes, Column, text_buffers
-from omnigraph.integrity.identity import canonical_text, escaped_text
+from omnigraph.integrity.identity import canonical_text, escaped_text, join_pieces
 from omnigraph.schema.catalog import EdgeType, Entity, Property
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.values import BASE64_PREFIX
@@ -34,7 +34,7 @@ def json_lines(entity: Entity, rows: pa.RecordBatch) -> Column:
         pieces += [',"data":{"id":', *_text(rows.column("id"))]
     for property_ in entity.properties:
         pieces += _member(property_, rows.column(property_.name))
-    return _joined([*pieces, "}}\n"])
+    return join_pieces(*pieces, "}}\n")
 
 
 def line_bytes(lines: Column) -> Bytes:
@@ -64,7 +64,7 @@ def _member(property_: Property, column: Column) -> list[Piece]:
     value = _value(property_.type, column)
     if not column.null_count:
         return [name, *value]
-    return [_joined([name, *value]).fill_null("")]
+    return [join_pieces(name, *value).fill_null("")]
 
 
 def _value(kind: PropertyType, column: Column) -> list[Piece]:
@@ -101,8 +101,7 @@ def _floats(column: Column) -> Column:
     text: Column = pc.cast(column, pa.utf8())
     if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
         return text
-    pointed: Column = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
-    return pointed
+    return pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
 
 
 def _text(column: Column) -> list[Piece]:
@@ -114,15 +113,10 @@ def _list(item: ScalarType, column: Column) -> list[Piece]:
     flat: Any = column
     values = flat.flatten()
     tokens = _value(item, values)
-    texts = tokens[0] if len(tokens) == 1 else _joined(tokens)
+    texts = tokens[0] if len(tokens) == 1 else join_pieces(*tokens)
     build: Any = pa.ListArray.from_arrays
     lengths = pc.list_value_length(column).fill_null(0)
     ends = pc.cumulative_sum(pc.cast(lengths, pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     mask = column.is_null() if column.null_count else None
     return ["[", pc.binary_join(build(offsets, texts, mask=mask), ","), "]"]
-
-
-def _joined(pieces: Sequence[Piece]) -> Column:
-    joined: Column = pc.binary_join_element_wise(*pieces, "")
-    return joined

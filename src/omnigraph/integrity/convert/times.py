@@ -128,8 +128,7 @@ def _convert_timestamps(array: Column) -> ConvertedColumn:
 
 def _only(array: Column, mask: Mask) -> Column:
     """Return the array with null where the mask is false."""
-    selected: Column = array if mask.all() else pc.if_else(pa.array(mask), array, pa.scalar(None, array.type))
-    return selected
+    return array if mask.all() else pc.if_else(pa.array(mask), array, pa.scalar(None, array.type))
 
 
 def _integers(array: Column) -> npt.NDArray[np.int64]:

@@ -344,11 +344,11 @@ def _describe_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> str:
     edge_ids: set[str] = set()
     for endpoint, node in (("src", edge.source), ("dst", edge.target)):
         node_ids = read_all_ids(open_table(snapshot.root, snapshot.tables[aliases[node]]))
-        edge_ids.update(map(str, lookup.edges_beyond(edge.id, endpoint, node_ids).to_pylist()))
+        edge_ids.update(map(str, lookup.edges_at_other_nodes(edge.id, endpoint, node_ids).to_pylist()))
     if not edge_ids:
         return ""
     example = min(edge_ids)
-    source, target = lookup.edge_ends(edge.id, example)
+    source, target = lookup.edge_endpoints(edge.id, example)
     count = f"{len(edge_ids):,} {'edge lacks' if len(edge_ids) == 1 else 'edges lack'}"
     return f"{count} a node at an endpoint, for example {source} → {target} ({example})"
 

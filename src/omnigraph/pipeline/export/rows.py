@@ -68,8 +68,7 @@ def sort_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     concat: Any = pa.concat_batches  # type: ignore[attr-defined]
     rows: pa.RecordBatch = concat(batches)
     order = sort_ids(rows.column(ID))
-    sorted_rows: pa.RecordBatch = rows if order is None else rows.take(order)
-    return sorted_rows
+    return rows if order is None else rows.take(order)
 
 
 def split_rows(entity: Entity, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -112,8 +111,7 @@ def measured_bytes(entity: Entity, rows: pa.RecordBatch) -> int:
 
 def _blob_sizes(described: Column) -> Column:
     struct: Any = described
-    sizes: Column = pc.if_else(struct.is_valid(), struct.field("size"), pa.scalar(0, pa.uint64()))
-    return sizes
+    return pc.if_else(struct.is_valid(), struct.field("size"), pa.scalar(0, pa.uint64()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

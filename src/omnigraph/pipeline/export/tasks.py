@@ -23,16 +23,8 @@ from omnigraph.graph.rows.entity_rows import blob_names
 from omnigraph.graph.rows.ndjson import blob_text, json_lines, line_bytes
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import FROM, TO
+from omnigraph.pipeline.export import rows as export_rows
 from omnigraph.pipeline.export.plan import ExportTable, IdRange
-from omnigraph.pipeline.export.rows import (
-    RunPiece,
-    blob_contents,
-    read_runs,
-    read_slices,
-    rows_within,
-    sort_rows,
-    split_rows,
-)
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.files import Compression, write_file
@@ -62,7 +54,7 @@ class PartTask:
     id_range: IdRange
     batch_rows: int
     slices: tuple[RowSlice, ...]
-    pieces: tuple[RunPiece, ...]
+    pieces: tuple[export_rows.RunPiece, ...]
     scratch: Scratch
     output: Location
     format: ExportFormat = ExportFormat.NDJSON
@@ -115,16 +107,16 @@ def compressed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
 
 def _read(dataset: Dataset, task: PartTask) -> pa.RecordBatch | None:
     if task.pieces:
-        return sort_rows(list(read_runs(task.scratch, task.pieces)))
-    batches = read_slices(dataset, task.table, task.slices, task.batch_rows)
-    return sort_rows(list(rows_within(batches, task.id_range)))
+        return export_rows.sort_rows(list(export_rows.read_runs(task.scratch, task.pieces)))
+    batches = export_rows.read_slices(dataset, task.table, task.slices, task.batch_rows)
+    return export_rows.sort_rows(list(export_rows.rows_within(batches, task.id_range)))
 
 
 def _write_lines(dataset: Dataset, table: ExportTable, rows: pa.RecordBatch, sink: BinaryIO) -> None:
-    for some in split_rows(table.entity, rows):
+    for some in export_rows.split_rows(table.entity, rows):
         batch = some
         for name in blob_names(table.entity):
-            text = blob_text(blob_contents(dataset, name, some))
+            text = blob_text(export_rows.blob_contents(dataset, name, some))
             batch = batch.set_column(batch.schema.get_field_index(name), name, text)
         sink.write(line_bytes(json_lines(table.entity, batch)).data)
 
@@ -135,10 +127,10 @@ def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None
     schema = _parquet_schema(task.table)
     blobs = blob_names(task.table.entity)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for some in () if rows is None else split_rows(task.table.entity, rows) if blobs else (rows,):
+        for some in () if rows is None else export_rows.split_rows(task.table.entity, rows) if blobs else (rows,):
             columns = {name: some.column(name) for name in some.schema.names if name != ADDRESS}
             for name in blobs:
-                columns[name] = _binary(blob_contents(dataset, name, some), name, task.table)
+                columns[name] = _binary(export_rows.blob_contents(dataset, name, some), name, task.table)
             arrays: Any = list(columns.values())
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 

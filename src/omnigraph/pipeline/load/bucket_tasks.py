@@ -24,7 +24,7 @@ from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
-from omnigraph.pipeline.load.change import StrandedEndpoint, stranded_breach
+from omnigraph.pipeline.load.change import StrandedEndpoint, stranded_violations
 from omnigraph.pipeline.load.keys import (
     ENDPOINTS,
     KEY,
@@ -132,9 +132,9 @@ class Bucket:
             self._tables[section] = pa.concat_tables(tables).combine_chunks() if tables else None
         return self._tables[section]
 
-    def add_violations(self, breaches: Iterable[RuleViolations], origins: RowOrigins) -> None:
+    def add_violations(self, groups: Iterable[RuleViolations], origins: RowOrigins) -> None:
         """Record violations of rows."""
-        violations = tuple(breaches)
+        violations = tuple(groups)
         if not violations:
             return
         self._reports.append(ViolationReport.of_batch(violations, origins))
@@ -202,15 +202,15 @@ def check_ids(task: BucketTask) -> BucketPart:
         entity = entity_of(bucket.catalog, alias)
         rows = bucket.input_rows(alias, "id")
         ids, graph = rows.column("id"), bucket.graph_rows(alias, "id")
-        breaches = list(set_rules.check_duplicate_ids(ids))
+        violations = list(set_rules.check_duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += set_rules.check_new_ids(alias, ids, _is_in(ids, graph))
-        bucket.add_violations(breaches, rows.origins)
+            violations += set_rules.check_new_ids(alias, ids, _is_in(ids, graph))
+        bucket.add_violations(violations, rows.origins)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)
         if graph is not None:
             _write_remaining_keys(writer, entity, graph, ids, facts.mode)
-        if alias in facts.upserts and rows.table is not None and not breaches:
+        if alias in facts.upserts and rows.table is not None and not violations:
             upserts[alias] = upsert_bucket(facts.upserts[alias], alias, rows.table, graph, writer)
     _check_stranded(bucket)
     return bucket.part(writer.finish(), upserts)
@@ -264,7 +264,7 @@ def _check_stranded(bucket: Bucket) -> None:
         is_missing = pc.invert(pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True))
         ids = whole_column(edges, "id").filter(is_missing)
         edge = entity_of(bucket.catalog, stranded.edge)
-        bucket.add_violations(stranded_breach(edge.name, stranded.column, ids), input_rows.origins)
+        bucket.add_violations(stranded_violations(edge.name, stranded.column, ids), input_rows.origins)
 
 
 def _write_remaining_keys(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode) -> None:
@@ -299,11 +299,9 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
 def _holders(keys: Column, remaining: pa.Table) -> Column:
     """Return for each key the id of the row of the graph that has it, or null."""
     positions = pc.index_in(keys, value_set=whole_column(remaining, KEY), skip_nulls=True)
-    holders: Column = whole_column(remaining, "id").take(positions)
-    return holders
+    return whole_column(remaining, "id").take(positions)
 
 
 def _is_in(keys: Column, table: pa.Table | None) -> Column:
     values = NO_IDS if table is None else whole_column(table, "id")
-    answer: Column = pc.is_in(keys, value_set=values, skip_nulls=True)
-    return answer
+    return pc.is_in(keys, value_set=values, skip_nulls=True)

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, pinned_version
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.pipeline.load import bucket_tasks
-from omnigraph.pipeline.load.change import LoadedInput, LoadMode, StrandedEndpoint, stranded_ends
+from omnigraph.pipeline.load.change import LoadedInput, LoadMode, StrandedEndpoint, stranded_endpoints
 from omnigraph.pipeline.load.keys import Buckets, KeyFile, graph_section, has_edge_limit, slices_of
 from omnigraph.pipeline.load.rejects import ErrorStream
 from omnigraph.pipeline.load.upsert import DeletionTask, UpsertPart, mark_replaced
@@ -127,7 +127,7 @@ def _table_tasks(check: BucketCheck, alias: str) -> Iterator[bucket_tasks.GraphK
 
 def _stranded(check: BucketCheck) -> list[StrandedEndpoint]:
     overwrites = check.mode is LoadMode.OVERWRITE
-    return stranded_ends(check.snapshot.schema.catalog, check.loaded) if overwrites else []
+    return stranded_endpoints(check.snapshot.schema.catalog, check.loaded) if overwrites else []
 
 
 def _facts(check: BucketCheck) -> bucket_tasks.BucketFacts:

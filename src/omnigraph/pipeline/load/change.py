@@ -43,7 +43,7 @@ class LoadMode(Enum):
 
     @property
     def replaces_rows(self) -> bool:
-        """Whether rows replace those with the same id, so that the load needs whole rows."""
+        """Whether rows replace those with the same id, so that the load needs all columns of a row."""
         return self in (LoadMode.MERGE, LoadMode.PATCH)
 
     @property
@@ -124,9 +124,9 @@ def check_loaded(
         TypeChange(loaded_type.entity, columns.columns, mode.change)
         for loaded_type, columns in zip(loaded.types, rows, strict=True)
     ]
-    breaches = zip(check_change(catalog, changes, lookup), (columns.origins for columns in rows), strict=True)
+    violations = zip(check_change(catalog, changes, lookup), (columns.origins for columns in rows), strict=True)
     stranded = _stranded_edges(catalog, loaded, lookup) if mode is LoadMode.OVERWRITE else []
-    return [*breaches, *stranded]
+    return [*violations, *stranded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class StrandedEndpoint:
     node: str
 
 
-def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[StrandedEndpoint]:
+def stranded_endpoints(catalog: Catalog, loaded: LoadedInput) -> list[StrandedEndpoint]:
     """Return the endpoints that an overwrite of the loaded types may delete."""
     overwritten = {loaded_type.entity.id: loaded_type.entity.alias for loaded_type in loaded.types}
     return [
@@ -149,7 +149,7 @@ def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[StrandedEndpoin
     ]
 
 
-def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations, ...]:
+def stranded_violations(edge: str, column: str, ids: Column) -> tuple[RuleViolations, ...]:
     """Return the violations for edges of the graph, by their ids, that would lose an endpoint."""
     if not len(ids):
         return ()
@@ -172,10 +172,10 @@ def _stranded_edges(
     edges = {edge.alias: edge for edge in catalog.edges}
     nodes = {loaded_type.entity.alias: _rows(loaded_type) for loaded_type in loaded.types}
     violations = []
-    for stranded in stranded_ends(catalog, loaded):
+    for stranded in stranded_endpoints(catalog, loaded):
         edge, rows = edges[stranded.edge], nodes[stranded.node]
-        ids = lookup.edges_beyond(edge.id, stranded.column, rows.ids)
-        violations.append((stranded_breach(edge.name, stranded.column, ids), rows.origins))
+        ids = lookup.edges_at_other_nodes(edge.id, stranded.column, rows.ids)
+        violations.append((stranded_violations(edge.name, stranded.column, ids), rows.origins))
     return violations
 
 

@@ -316,11 +316,13 @@ class _Load:
     ) -> tuple[ViolationReport, tuple[ErrorStream, ...]]:
         lookup = SnapshotLookup(snapshot)
         results = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
-        reports = [ViolationReport.of_batch(breaches, origins) for breaches, origins in results if breaches]
+        reports = [ViolationReport.of_batch(violations, origins) for violations, origins in results if violations]
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
-            writer.add(violation for breaches, origins in results for violation in expand_violations(breaches, origins))
+            writer.add(
+                violation for violations, origins in results for violation in expand_violations(violations, origins)
+            )
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 

@@ -98,8 +98,7 @@ class _ScanTask:
             else:
                 arrays.append(pc.cast(column, field.type))
         build: Any = pa.RecordBatch.from_arrays
-        converted: pa.RecordBatch = build(arrays, schema=target)
-        return converted
+        return build(arrays, schema=target)
 
 
 def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:

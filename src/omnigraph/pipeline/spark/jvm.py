@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.base import limits
 from omnigraph.base.errors import MachineError
 from omnigraph.base.paths import cache_directory, cache_not_writable_error
+from omnigraph.base.process import change_environment
 from omnigraph.pipeline.spark.java import Java
 
 if TYPE_CHECKING:
@@ -112,18 +113,11 @@ def spark_log() -> Path:
 def replaced_environment(environ: Mapping[str, str]) -> Iterator[None]:
     """Replace the environment of this process until the end of the block."""
     before = dict(os.environ)
-    _change_environment(before, environ)
+    change_environment(before, environ)
     try:
         yield
     finally:
-        _change_environment(environ, before)
-
-
-def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Change only the variables that differ, because other threads may read the environment."""
-    os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
-    for name in before.keys() - after.keys():
-        os.environ.pop(name, None)
+        change_environment(environ, before)
 
 
 @contextmanager

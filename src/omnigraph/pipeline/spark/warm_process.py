@@ -33,7 +33,7 @@ from omnigraph.pipeline.spark.session import ENCRYPTED, ON_LOOPBACK, QUIET
 from omnigraph.pipeline.spark.warm_state import WarmServer
 
 _SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
+_SIGNAL_AT_END_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 
 class _StopRequest(BaseException):
@@ -99,7 +99,7 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
             _command(port),
             env=environ,
             stdin=subprocess.DEVNULL,
-            preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # this process has one thread
+            preexec_fn=_terminate_with(os.getpid()),  # noqa: PLW1509  # this process has one thread
         )
         deadline = SYSTEM_CLOCK.monotonic() + limits.WARM_SERVER_START_SECONDS_MAX
         try:
@@ -132,14 +132,14 @@ def _command(port: int) -> list[str]:
     return [str(submit), "--master", "local[*]", "--class", _SERVER, *arguments]
 
 
-def _make_end_with(parent: int) -> Callable[[], None] | None:
-    """Return the function that makes a new process end when this one is killed. Only Linux supports it."""
+def _terminate_with(parent: int) -> Callable[[], None] | None:
+    """Return a function for a new process, which then ends when its parent is killed. Only Linux supports it."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)
 
     def end_with_parent() -> None:
-        library.prctl(_DIE_WITH_PARENT, signal.SIGTERM, 0, 0, 0)
+        library.prctl(_SIGNAL_AT_END_OF_PARENT, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -191,12 +191,10 @@ class EdgeScan(Operator, frozen=True):
         return ex.join_fields(ex.entity_fields(self.edge, self.columns), *ends)
 
 
-class Expand(RowOperator, frozen=True):
-    """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
+class _Reach(RowOperator, frozen=True):
+    """A traversal that does not return its edges. Each hop follows an edge of `table` or of one of `more`.
 
-    The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
-    a null source no node is reachable. `index` is the index of the edge column that lookups can use. Each hop
-    follows an edge of `table` or of one of `more`.
+    `index` is the index of the edge column that lookups can use. `path` is set if the path is bound.
     """
 
     table: Table
@@ -222,36 +220,24 @@ class Expand(RowOperator, frozen=True):
         ex.require(self.source.id in ex.names(self.input.outputs), f"{self.source.name} is not bound")
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
+
+class Expand(_Reach, frozen=True):
+    """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
+
+    The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
+    a null source no node is reachable.
+    """
+
     def _outputs(self) -> ex.Fields:
         return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)), self.path_fields)
 
 
-class ExpandInto(RowOperator, frozen=True):
+class ExpandInto(_Reach, frozen=True):
     """The rows whose `target` is reachable from `source` within the bounds; both are already bound."""
 
-    table: Table
-    source: Entity
-    target: Entity
-    direction: Direction
-    low: int = 1
-    high: int = 1
-    index: IndexFact | None = None
-    more: tuple[Table, ...] = ()
-    path: Entity | None = None
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        return (self.table, *self.more)
-
-    @property
-    def path_fields(self) -> ex.Fields:
-        """The length of the path, if the path is bound."""
-        return ex.entity_fields(self.path, (PATH_LENGTH,)) if self.path else ()
-
     def _check(self) -> None:
-        available = ex.names(self.input.outputs)
-        ex.require(self.source.id in available and self.target.id in available, "an endpoint is not bound")
-        ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
+        super()._check()
+        ex.require(self.target.id in ex.names(self.input.outputs), f"{self.target.name} is not bound")
 
     def _outputs(self) -> ex.Fields:
         return ex.join_fields(self.input.outputs, self.path_fields)

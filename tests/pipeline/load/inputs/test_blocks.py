@@ -18,7 +18,7 @@ def test_float_is_an_integer_while_that_is_exact(bad: tuple[float, ...]) -> None
     """2^53 is rejected, because 2^53 + 1 becomes the same float."""
     checked = _checked("n", [*GOOD, *bad])
     assert checked.rows["n"].to_pylist() == [LAST, -LAST, 0, None, *(None for _ in bad)]
-    refused = sorted(row for breach in checked.violations for row in breach.rows.tolist())
+    refused = sorted(row for group in checked.violations for row in group.rows.tolist())
     assert refused == [len(GOOD) + place for place in range(len(bad))]
 
 

@@ -98,8 +98,8 @@ BAD = {
 def test_bad_line_has_a_reason(line: bytes) -> None:
     block = parse_block(PERSON + b"\n" + line + b"\n" + PERSON, CATALOG)
     bad_lines = [(bad.line, bad.rule) for bad in block.bad]
-    breaches = [breach.rule for typed in block.rows for breach in check_batch(typed.entity, typed.raw).violations]
-    assert bad_lines == [(1, BAD[line])] or Rule.NOT_UNICODE in breaches
+    broken_rules = [group.rule for typed in block.rows for group in check_batch(typed.entity, typed.raw).violations]
+    assert bad_lines == [(1, BAD[line])] or Rule.NOT_UNICODE in broken_rules
     assert sorted(rows(block)) in ([0, 2], [0, 1, 2])
 
 
