@@ -16,26 +16,10 @@ import pyarrow as pa
 from omnigraph.base.errors import FormatError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash
+from omnigraph.graph.manifest import records
 from omnigraph.graph.manifest.layout import TABLE_PATH
-from omnigraph.graph.manifest.records import (
-    NO_EXTRA,
-    BranchParent,
-    BranchRecord,
-    CommitRecord,
-    Json,
-    Pin,
-    RecoveryRecord,
-    SchemaRecord,
-    StreamBatch,
-    TableId,
-    TableMove,
-    TableRecord,
-    TombstoneRecord,
-    WriteOperation,
-    tombstone_object_id,
-)
 
-Row = dict[str, Json]
+Row = dict[str, records.Json]
 _Metadata = TypeVar("_Metadata", bound=msgspec.Struct)
 
 HEAD_OBJECT_ID: Final = "graph_head"
@@ -75,8 +59,8 @@ class _Head(msgspec.Struct, frozen=True):
 
 class _Move(msgspec.Struct, frozen=True, rename={"table": "id", "before": "from", "after": "to"}):
     table: str
-    before: Pin | None
-    after: Pin | None
+    before: records.Pin | None
+    after: records.Pin | None
 
 
 class _Commit(
@@ -87,27 +71,27 @@ class _Commit(
     branch: str
     branch_id: str
     actor: str
-    operation: WriteOperation
+    operation: records.WriteOperation
     operation_id: str
     created_us: int
-    manifest_hint: Pin
+    manifest_hint: records.Pin
     tables: tuple[_Move, ...]
     counts: dict[str, int]
     schema_hash: str
-    pins: dict[str, Pin] | None = None
-    stream: StreamBatch | None = None
+    pins: dict[str, records.Pin] | None = None
+    stream: records.StreamBatch | None = None
 
 
 class _Branch(msgspec.Struct, frozen=True, rename={"id": "branch_id"}):
     id: str
     lance_branch: str | None
-    parent: BranchParent | None
+    parent: records.BranchParent | None
     creator: str
     created_us: int
 
 
 class _Recovery(msgspec.Struct, frozen=True, rename={"operation": "kind"}):
-    operation: WriteOperation
+    operation: records.WriteOperation
     actor: str
     action: str
     recovered_us: int
@@ -146,12 +130,12 @@ def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
     return {**columns, **row, "metadata": _dump(facts, unknown)}
 
 
-def table_object_id(table: TableId) -> str:
+def table_object_id(table: records.TableId) -> str:
     """Return the key of the row of a table."""
     return f"table:{table}"
 
 
-def encode_table(record: TableRecord) -> Row:
+def encode_table(record: records.TableRecord) -> Row:
     """Return the row that publishes one table."""
     return {
         "object_id": table_object_id(record.id),
@@ -168,14 +152,14 @@ def encode_table(record: TableRecord) -> Row:
     }
 
 
-def decode_table(row: Mapping[str, Any]) -> TableRecord:
+def decode_table(row: Mapping[str, Any]) -> records.TableRecord:
     """Return the record of a `table` row."""
     return decode_tables([tuple(row[name] for name in MANIFEST_SCHEMA.names)])[0]
 
 
-def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
+def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[records.TableRecord]:
     """Return the records of `table` rows, as values in the order of the columns. Every read calls it."""
-    records = []
+    tables = []
     for (
         object_id, _, alias, type_id, incarnation, path, branch, owner, metadata, version, row_count, *_
     ) in rows:  # fmt: skip
@@ -185,25 +169,25 @@ def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
             raise _malformed("table", object_id)
         if path is None or not TABLE_PATH.fullmatch(path):
             raise _malformed("table", object_id)
-        records.append(
-            TableRecord(
+        tables.append(
+            records.TableRecord(
                 type_id=type_id,
                 incarnation=incarnation,
                 alias=alias,
                 path=path,
-                pin=Pin(branch, version),
+                pin=records.Pin(branch, version),
                 owner=owner,
                 row_count=row_count,
             )
         )
-    return records
+    return tables
 
 
-def encode_tombstone(record: TombstoneRecord) -> Row:
+def encode_tombstone(record: records.TombstoneRecord) -> Row:
     """Return the row that removes a table from snapshots."""
     type_id, incarnation = record.table.split(":")
     return {
-        "object_id": tombstone_object_id(record.table, record.version),
+        "object_id": records.tombstone_object_id(record.table, record.version),
         "object_type": "table_tombstone",
         "table_key": record.alias,
         "type_id": type_id,
@@ -213,24 +197,24 @@ def encode_tombstone(record: TombstoneRecord) -> Row:
     }
 
 
-def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
+def decode_tombstone(row: Mapping[str, Any]) -> records.TombstoneRecord:
     """Return the record of a `table_tombstone` row."""
     _load("table_tombstone", row["object_id"], row["metadata"])
-    table = TableId(f"{row['type_id']}:{row['incarnation']}")
-    if row["table_version"] is None or row["object_id"] != tombstone_object_id(table, row["table_version"]):
+    table = records.TableId(f"{row['type_id']}:{row['incarnation']}")
+    if row["table_version"] is None or row["object_id"] != records.tombstone_object_id(table, row["table_version"]):
         raise _malformed("table_tombstone", row["object_id"])
-    return TombstoneRecord(table, row["table_key"], row["table_version"])
+    return records.TombstoneRecord(table, row["table_key"], row["table_version"])
 
 
-def encode_schema(record: SchemaRecord) -> Row:
+def encode_schema(record: records.SchemaRecord) -> Row:
     """Return the row of the accepted schema."""
     return _row("schema", SCHEMA_OBJECT_ID, record)
 
 
-def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
+def decode_schema(row: Mapping[str, Any]) -> records.SchemaRecord:
     """Return the record of the `schema` row."""
     schema = _decode("schema", SCHEMA_OBJECT_ID, row["metadata"], _Schema)
-    return SchemaRecord(schema.source, schema.catalog_json, SchemaHash(schema.hash))
+    return records.SchemaRecord(schema.source, schema.catalog_json, SchemaHash(schema.hash))
 
 
 def encode_head(commit: CommitId) -> Row:
@@ -248,19 +232,19 @@ def commit_object_id(commit: CommitId) -> str:
     return f"graph_commit:{commit}"
 
 
-def encode_commit(record: CommitRecord) -> Row:
+def encode_commit(record: records.CommitRecord) -> Row:
     """Return the row of one commit."""
     return _row("graph_commit", commit_object_id(record.id), record, record.extra)
 
 
-def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
+def decode_commit(row: Mapping[str, Any]) -> records.CommitRecord:
     """Return the record of a `graph_commit` row."""
     object_id = str(row["object_id"])
     facts = _load("graph_commit", object_id, row["metadata"])
     fields = msgspec.structs.asdict(_convert("graph_commit", object_id, facts, _Commit))
-    fields["tables"] = tuple(TableMove(move.table, move.before, move.after) for move in fields["tables"])
+    fields["tables"] = tuple(records.TableMove(move.table, move.before, move.after) for move in fields["tables"])
     commit = CommitId(object_id.removeprefix("graph_commit:"))
-    return CommitRecord(id=commit, extra=_unknown(facts, "graph_commit"), **fields)
+    return records.CommitRecord(id=commit, extra=_unknown(facts, "graph_commit"), **fields)
 
 
 def branch_object_id(name: str) -> str:
@@ -268,16 +252,16 @@ def branch_object_id(name: str) -> str:
     return f"branch:{name}"
 
 
-def encode_branch(record: BranchRecord) -> Row:
+def encode_branch(record: records.BranchRecord) -> Row:
     """Return the row of a branch."""
     return _row("branch", branch_object_id(record.name), record)
 
 
-def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
+def decode_branch(row: Mapping[str, Any]) -> records.BranchRecord:
     """Return the record of a `branch` row."""
     object_id = str(row["object_id"])
     fields: dict[str, Any] = msgspec.structs.asdict(_decode("branch", object_id, row["metadata"], _Branch))
-    return BranchRecord(name=object_id.removeprefix("branch:"), **fields)
+    return records.BranchRecord(name=object_id.removeprefix("branch:"), **fields)
 
 
 def recovery_object_id(operation: OperationId) -> str:
@@ -285,19 +269,19 @@ def recovery_object_id(operation: OperationId) -> str:
     return f"recovery:{operation}"
 
 
-def encode_recovery(record: RecoveryRecord) -> Row:
+def encode_recovery(record: records.RecoveryRecord) -> Row:
     """Return the audit row of one recovery."""
     return _row("recovery", recovery_object_id(record.operation_id), record)
 
 
-def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
+def decode_recovery(row: Mapping[str, Any]) -> records.RecoveryRecord:
     """Return the record of a `recovery` row."""
     object_id = str(row["object_id"])
     fields: dict[str, Any] = msgspec.structs.asdict(_decode("recovery", object_id, row["metadata"], _Recovery))
-    return RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
+    return records.RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
 
 
-def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, Json] = NO_EXTRA) -> Row:
+def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, records.Json] = records.NO_EXTRA) -> Row:
     """Return a row whose metadata are the attributes of the record that the metadata of this type has."""
     metadata = msgspec.convert(record, _METADATA[object_type], from_attributes=True)
     facts = _with_text_numbers(msgspec.to_builtins(metadata))
@@ -328,7 +312,7 @@ def _convert(object_type: str, object_id: str, facts: Mapping[str, Any], struct:
         raise _malformed(object_type, object_id) from error
 
 
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = NO_EXTRA) -> str:
+def _dump(facts: Mapping[str, records.Json], extra: Mapping[str, records.Json] = records.NO_EXTRA) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 
@@ -342,7 +326,7 @@ def _load(object_type: str, object_id: str, metadata: str | None) -> dict[str, A
     return facts
 
 
-def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
+def _unknown(facts: Mapping[str, records.Json], object_type: str) -> dict[str, records.Json]:
     current_keys = METADATA_KEYS[object_type]
     return {key: value for key, value in facts.items() if key != "v" and key not in current_keys}
 

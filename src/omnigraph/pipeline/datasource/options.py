@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.base.actors import login_name, require_actor_name
-from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.errors import Fact, OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, Hint, Part, action, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
 from omnigraph.graph.manifest.snapshot import MAIN
@@ -121,11 +121,10 @@ def write_options(options: Mapping[str, str], purpose: Purpose, *, overwrite: bo
 def _selector(options: Mapping[str, str]) -> SnapshotSelector:
     as_of, version = options.get("asof"), options.get("version")
     if version is not None and not (version.isdecimal() and version.isascii()):
-        raise UsageError(
+        raise _invalid_option(
             f"invalid version: expected a number, got '{version}'",
-            code="source_option",
-            hint=hint("Pass a version that {} prints.", action("snapshot")),
-            facts={"version": version},
+            hint("Pass a version that {} prints.", action("snapshot")),
+            {"version": version},
         )
     as_of_us = None if as_of is None else parse_timestamp(as_of)
     return SnapshotSelector(options.get("commit"), None if version is None else int(version), as_of_us)
@@ -136,26 +135,24 @@ def _reject_unknown(options: Mapping[str, str], purpose: Purpose) -> None:
     lower = {name.lower() for name in allowed_names} | _SPARK_OWN
     for name in sorted(options):
         if name.lower() not in lower and not name.lower().startswith(STORAGE_PREFIX):
-            raise UsageError(
+            raise _invalid_option(
                 f"unknown option '{name}' of {purpose.value}: expected {', '.join(allowed_names)} or {STORAGE_PREFIX}…",
-                code="source_option",
-                hint="Remove the option, or fix its name. Options that start with 'storage.' are for the object store.",
-                facts={"option": name},
+                "Remove the option, or fix its name. Options that start with 'storage.' are for the object store.",
+                {"option": name},
             )
 
 
 def _root(options: Mapping[str, str]) -> Location:
     uri, path = options.get("uri"), options.get("path")
     if uri is not None and path is not None and uri != path:
-        raise UsageError(
+        raise _invalid_option(
             f"conflicting options 'uri' and 'path': got {uri} and {path}",
-            code="source_option",
-            hint="Pass option 'uri', and no path to `load()` or `save()`.",
-            facts={"uri": uri, "path": path},
+            "Pass option 'uri', and no path to `load()` or `save()`.",
+            {"uri": uri, "path": path},
         )
     address = uri or path
     if address is None:
-        raise UsageError("missing option 'uri'", code="source_option", hint="Pass the graph with `.option('uri', …)`.")
+        raise _invalid_option("missing option 'uri'", "Pass the graph with `.option('uri', …)`.")
     prefixed = ((name.lower(), value) for name, value in options.items())
     storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in prefixed if name.startswith(STORAGE_PREFIX)}
     return parse_location(address, storage)
@@ -164,9 +161,7 @@ def _root(options: Mapping[str, str]) -> Location:
 def _type(options: Mapping[str, str]) -> str:
     name = options.get("type", "")
     if not name:
-        raise UsageError(
-            "missing option 'type'", code="source_option", hint="Pass a node or edge type with `.option('type', …)`."
-        )
+        raise _invalid_option("missing option 'type'", "Pass a node or edge type with `.option('type', …)`.")
     return name
 
 
@@ -175,11 +170,10 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
         return None
     names = tuple(name.strip() for name in text.split(","))
     if "" in names or len(set(names)) < len(names):
-        raise UsageError(
+        raise _invalid_option(
             f"invalid list of columns '{text}': expected distinct names, separated by commas",
-            code="source_option",
-            hint="Pass option 'columns' such as `id,name,age`.",
-            facts={"columns": text},
+            "Pass option 'columns' such as `id,name,age`.",
+            {"columns": text},
         )
     return names
 
@@ -188,18 +182,16 @@ def _mode(name: str | None, *, overwrite: bool) -> LoadMode:
     """Return the mode. Spark's save mode decides whether it is overwrite, option 'mode' chooses among the others."""
     mode = _parse_mode(name)
     if overwrite and mode not in (None, LoadMode.OVERWRITE):
-        raise UsageError(
+        raise _invalid_option(
             f"conflicting modes: the save mode is overwrite, and option 'mode' is {name}",
-            code="source_option",
-            hint="Pass `.mode('append')` to append or merge, or omit option 'mode' to replace the whole type.",
-            facts={"overwrite": overwrite, "mode": name},
+            "Pass `.mode('append')` to append or merge, or omit option 'mode' to replace the whole type.",
+            {"overwrite": overwrite, "mode": name},
         )
     if not overwrite and mode is LoadMode.OVERWRITE:
-        raise UsageError(
+        raise _invalid_option(
             "conflicting modes: option 'mode' is overwrite, and the save mode is not",
-            code="source_option",
-            hint="Pass `.mode('overwrite')` to replace the whole type.",
-            facts={"overwrite": overwrite, "mode": name},
+            "Pass `.mode('overwrite')` to replace the whole type.",
+            {"overwrite": overwrite, "mode": name},
         )
     return LoadMode.OVERWRITE if overwrite else mode or LoadMode.APPEND
 
@@ -208,10 +200,13 @@ def _parse_mode(name: str | None) -> LoadMode | None:
     try:
         return None if name is None else LoadMode(name)
     except ValueError as unknown:
-        raise UsageError(
+        raise _invalid_option(
             f"invalid option 'mode': expected append, merge or patch, got '{name}'",
-            code="source_option",
-            hint="Pass `.option('mode', 'merge')` to replace rows with the same id, or 'patch' to keep the values of "
+            "Pass `.option('mode', 'merge')` to replace rows with the same id, or 'patch' to keep the values of "
             "missing columns.",
-            facts={"mode": name},
+            {"mode": name},
         ) from unknown
+
+
+def _invalid_option(message: str, advice: Hint | str, facts: Mapping[str, Fact] | None = None) -> UsageError:
+    return UsageError(message, code="source_option", hint=advice, facts=facts)

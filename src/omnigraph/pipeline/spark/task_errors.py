@@ -36,25 +36,10 @@ def encode_error(error: Exception) -> TaskFailure:
     """Return the error as an exception to raise in a worker."""
     trace = "".join(traceback.format_exception(error))[-limits.SPARK_ERROR_BYTES_MAX // 16 :]
     if isinstance(error, OmnigraphError):
-        applied = None if error.applied is None else error.applied.value
-        encoded = _EncodedError(
-            _class_names(error),
-            error.message,
-            error.code,
-            hint_to_json(error.advice),
-            dict(error.facts),
-            applied,
-            trace,
-        )
-        text = _encode(encoded)
+        text = _encode(error, _class_names(error), trace)
         if text is not None:
             return TaskFailure(text)
-    failed = task_failed(error)
-    advice = hint_to_json(failed.advice)
-    encoded = _EncodedError(
-        [_class_name(TaskError)], failed.message, failed.code, advice, dict(failed.facts), None, trace
-    )
-    return TaskFailure(_encode(encoded) or "")
+    return TaskFailure(_encode(task_failed(error), [_class_name(TaskError)], trace) or "")
 
 
 def decode_error(raised: Exception, log: str) -> OmnigraphError:
@@ -130,8 +115,11 @@ def _find_class(names: list[str]) -> type[OmnigraphError]:
     return next((loaded[name] for name in names if name in loaded), TaskError)
 
 
-def _encode(encoded: _EncodedError) -> str | None:
+def _encode(error: OmnigraphError, classes: list[str], trace: str) -> str | None:
     """Return the text; None if a fact of the error is not JSON, or the text is too long for a message of Spark."""
+    applied = None if error.applied is None else error.applied.value
+    advice, facts = hint_to_json(error.advice), dict(error.facts)
+    encoded = _EncodedError(classes, error.message, error.code, advice, facts, applied, trace)
     try:
         data = zlib.compress(msgspec.json.encode(encoded))
     except (TypeError, ValueError):

@@ -84,6 +84,12 @@ class _Reference:
     rows: int | None = None
     rows_max: int = 0
 
+    def problem(self, text: str, actual_bytes: int | None = None) -> FileProblem:
+        """Return a problem of the file."""
+        return FileProblem(
+            path=self.path, kind=self.kind, problem=text, expected_bytes=self.size_bytes, actual_bytes=actual_bytes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _OpenedVersion:
@@ -232,9 +238,9 @@ class _DatasetCheck:
         for reference in needed:
             actual = self.sizes.get(reference.path)
             if actual is None:
-                problems.append(_missing(reference))
+                problems.append(reference.problem("is missing"))
             elif reference.size_bytes is not None and actual < reference.size_bytes:
-                problems.append(_wrong_size(reference, actual))
+                problems.append(reference.problem("has the wrong size", actual))
         return tuple(problems)
 
     def _version_problem(self, key: VersionKey, error: OmnigraphError) -> FileProblem:
@@ -248,22 +254,16 @@ class _DatasetCheck:
             path = f"{base}{version_file(version)}"
         if path not in self.sizes:
             return FileProblem(path=path, kind=FileKind.VERSION, problem="is missing")
-        return FileProblem(
-            path=path,
-            kind=FileKind.VERSION,
-            problem=_damage_text(error),
-            expected_bytes=None,
-            actual_bytes=self.sizes[path],
-        )
+        return FileProblem(path=path, kind=FileKind.VERSION, problem=_damage_text(error), actual_bytes=self.sizes[path])
 
     def _check_file(self, reference: _Reference) -> tuple[FileProblem, ...]:
         if reference.kind is FileKind.INDEX:
             return self._check_index(reference)
         actual = self.sizes.get(reference.path)
         if actual is None:
-            return (_missing(reference),)
+            return (reference.problem("is missing"),)
         if reference.size_bytes is not None and actual != reference.size_bytes:
-            return (_wrong_size(reference, actual),)
+            return (reference.problem("has the wrong size", actual),)
         if reference.kind is FileKind.DELETIONS:
             return self._read_problems(reference.path, reference, partial(self._read_deletions, reference))
         if self.deep:
@@ -273,7 +273,7 @@ class _DatasetCheck:
     def _check_index(self, reference: _Reference) -> tuple[FileProblem, ...]:
         files = self.index_files.get(reference.path, ())
         if not files:
-            return (_missing(reference),)
+            return (reference.problem("is missing"),)
         damaged: list[FileProblem] = []
         for path in files if self.deep else ():
             damaged += self._read_problems(path, reference, partial(self._open_file, path))
@@ -282,7 +282,7 @@ class _DatasetCheck:
         actual = sum(self.sizes[path] for path in files)
         # Additional bytes can be a file that a killed process left.
         if reference.size_bytes is not None and actual < reference.size_bytes:
-            return (_wrong_size(reference, actual),)
+            return (reference.problem("has the wrong size", actual),)
         return ()
 
     def _read_problems(self, path: str, reference: _Reference, read: Callable[[], object]) -> tuple[FileProblem, ...]:
@@ -293,11 +293,7 @@ class _DatasetCheck:
         except (FormatError, NotFoundError) as error:
             return (
                 FileProblem(
-                    path=path,
-                    kind=reference.kind,
-                    problem=_damage_text(error),
-                    expected_bytes=None,
-                    actual_bytes=self.sizes.get(path),
+                    path=path, kind=reference.kind, problem=_damage_text(error), actual_bytes=self.sizes.get(path)
                 ),
             )
         return ()
@@ -320,19 +316,3 @@ class _DatasetCheck:
 
 def _damage_text(error: OmnigraphError) -> str:
     return f"is damaged ({error.facts.get('cause') or error.message})"
-
-
-def _missing(reference: _Reference) -> FileProblem:
-    return FileProblem(
-        path=reference.path, kind=reference.kind, problem="is missing", expected_bytes=reference.size_bytes
-    )
-
-
-def _wrong_size(reference: _Reference, actual: int) -> FileProblem:
-    return FileProblem(
-        path=reference.path,
-        kind=reference.kind,
-        problem="has the wrong size",
-        expected_bytes=reference.size_bytes,
-        actual_bytes=actual,
-    )
