@@ -315,7 +315,7 @@ def _rows(batch: pa.RecordBatch, convert: Any) -> Iterator[dict[str, Any]]:
 def _as_python(array: Any) -> list[Any]:
     if pa.types.is_struct(array.type):
         return _members(array, _as_python)
-    return array.to_pylist()
+    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _as_json(array: Any) -> list[Any]:
@@ -330,7 +330,7 @@ def _as_json(array: Any) -> list[Any]:
         return [None if text is None else float(text) for text in array.cast(pa.utf8()).to_pylist()]
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return [_time_text(value) for value in array.to_pylist()]
-    return array.to_pylist()
+    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _members(array: Any, convert: Any) -> list[Any]:

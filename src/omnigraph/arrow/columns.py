@@ -53,14 +53,15 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     """Return the column as one array, without a copy if it has one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    chunks: Any = column
-    return chunks.chunk(0) if column.num_chunks == 1 else chunks.combine_chunks()
+    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return joined  # type: ignore[no-any-return]
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:
     """Return a column of nulls."""
     make: Any = pa.nulls
-    return make(count, kind)
+    column: Column = make(count, kind)
+    return column
 
 
 def take_rows(array: Column, rows: Rows) -> Column:

@@ -59,7 +59,8 @@ class HashPrefilter:
 
     def may_contain(self, texts: Column) -> Mask:
         """Return False for strings that are certainly not in the set. True can be wrong, for a few strings."""
-        return self._slots[hash_texts(texts) & self._mask]
+        possible: Mask = self._slots[hash_texts(texts) & self._mask]
+        return possible
 
 
 def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
@@ -196,4 +197,5 @@ def _factor(name: str) -> np.uint64:
 
 
 def _as_numpy(column: Any) -> npt.NDArray[Any]:
-    return column.to_numpy(zero_copy_only=False)
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values

@@ -20,4 +20,5 @@ def encode_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, comp
     with pa.ipc.new_stream(sink, schema, options=_COMPRESSED if compressed else _PLAIN) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream

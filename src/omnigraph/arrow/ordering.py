@@ -37,7 +37,8 @@ def sort_ids(ids: Column) -> Column | None:
     tied[1:] |= equals_previous
     tied[:-1] |= equals_previous
     if tied.mean() > _TIED_SHARE_MAX:
-        return pc.sort_indices(ids)
+        positions: Column = pc.sort_indices(ids)
+        return positions
     if tied.any():
         unsorted = order[tied]
         sorted_positions: Any = pc.sort_indices(ids.take(pa.array(unsorted))).to_numpy(zero_copy_only=False)

@@ -98,7 +98,7 @@ def _part(document: Mapping[str, Any] | str) -> Part:
 
 def _value(value: Any) -> Value:
     if not isinstance(value, dict):
-        return value
+        return value  # type: ignore[no-any-return]
     return Placeholder(value["name"]) if "name" in value else OneOf(tuple(value["values"]))
 
 

@@ -95,7 +95,8 @@ def patched_ids(entity: Entity, raw: RawBatch) -> Column:
     for definition in entity.properties:
         if definition.name in entity.key:
             columns[definition.name] = converter.property(definition)
-    return pc.coalesce(explicit, derived_ids(entity, columns))
+    ids: Column = pc.coalesce(explicit, derived_ids(entity, columns))
+    return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class _BatchConverter:
         if self.existing is not None:
             mask &= ~self.existing.retained[definition.name]
         make: Any = pa.scalar
-        return pc.if_else(pa.array(mask), make(definition.default, column.type), column)
+        filled: Column = pc.if_else(pa.array(mask), make(definition.default, column.type), column)
+        return filled
 
 
 def _outside(violations: Iterable[RuleViolations], retained: Mask | None) -> Iterator[RuleViolations]:

@@ -39,7 +39,8 @@ def canonical_text(column: Column) -> Column:
         dated = pc.binary_replace_slice(pc.cast(local, pa.utf8()), 10, 11, "T")
         return join_pieces(dated, "Z")
     assert pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind), kind
-    return pc.cast(column, pa.utf8())
+    text: Column = pc.cast(column, pa.utf8())
+    return text
 
 
 def key_text(columns: Sequence[Column]) -> Column:
@@ -66,12 +67,14 @@ def escaped_text(text: Column) -> Column:
     is_special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
     special: Any = text.filter(is_special)
     escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in special.to_pylist()]
-    return pc.replace_with_mask(text, is_special, pa.array(escapes, pa.utf8()))
+    escaped: Column = pc.replace_with_mask(text, is_special, pa.array(escapes, pa.utf8()))
+    return escaped
 
 
 def join_pieces(*pieces: Column | str) -> Column:
     """Return the concatenated pieces of each row; null if one of them is null."""
-    return pc.binary_join_element_wise(*pieces, "")
+    joined: Column = pc.binary_join_element_wise(*pieces, "")
+    return joined
 
 
 def _float_text(column: Column) -> Column:

@@ -93,7 +93,8 @@ class SourceCounts:
 def changed_sources(added: Column, removed: Column) -> Column:
     """Return the distinct sources of the edges that a commit adds, removes or replaces."""
     both: Column = pa.concat_arrays([added, removed])
-    return pc.unique(both.drop_null())
+    distinct: Column = pc.unique(both.drop_null())
+    return distinct
 
 
 def check_cardinality(

@@ -52,7 +52,8 @@ def unescape(inner: str) -> str | InvalidEscape:
             )
             return InvalidEscape(escape.start(), escape.end() - escape.start(), message)
     # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
-    return json.loads(f'"{inner}"', strict=False)
+    value: str = json.loads(f'"{inner}"', strict=False)
+    return value
 
 
 def node_rule(kind: Callable[..., Any]) -> Callable[[Transformer[Token, Any], list[Any]], Any]:

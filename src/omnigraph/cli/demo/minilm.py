@@ -59,7 +59,8 @@ class SentenceModel:
         for number in range(_LAYERS):
             states = self._apply_layer(states, f"encoder.layer.{number}")
         mean = states.mean(axis=0)
-        return (mean / np.linalg.norm(mean)).tolist()
+        vector: list[float] = (mean / np.linalg.norm(mean)).tolist()
+        return vector
 
     def _apply_layer(self, states: Matrix, name: str) -> Matrix:
         """Return the states after attention and the feed-forward network of one layer."""
@@ -83,7 +84,8 @@ class SentenceModel:
     def _normalize(self, states: Matrix, name: str) -> Matrix:
         centered = states - states.mean(axis=-1, keepdims=True)
         scaled = centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + _EPSILON)
-        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        shifted: Matrix = scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        return shifted
 
     def _split(self, text: str) -> list[int]:
         """Return the numbers of the parts of words that the vocabulary has."""

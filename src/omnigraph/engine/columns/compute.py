@@ -48,12 +48,12 @@ def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
         length = len(left) if isinstance(left, pa.Array) else len(right) if isinstance(right, pa.Array) else 0
         return pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
     if left.type == right.type:
-        return kernel(left, right)
+        return kernel(left, right)  # type: ignore[no-any-return]
     if any(pa.types.is_timestamp(kind) for kind in types):
-        return kernel(left.cast(_TIMESTAMP), right.cast(_TIMESTAMP))
+        return kernel(left.cast(_TIMESTAMP), right.cast(_TIMESTAMP))  # type: ignore[no-any-return]
     floats = [pa.types.is_floating(kind) for kind in types]
     if all(floats):
-        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))
+        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
     if floats[0]:
         return _compare_with_float(REVERSED.get(operator, operator), right, left)
     if floats[1]:
@@ -66,7 +66,7 @@ def calculate(sign: Sign, left: Value, right: Value, result_type: pa.DataType) -
     if pa.types.is_floating(result_type):
         return _calculate_floats(sign, left, right)
     try:
-        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))
+        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
         # An operand may be out of range only because it is unsigned: calculate exactly, then check the result.
         return _as_i64(_PLAIN[sign](_as_decimal(left), _as_decimal(right)))
@@ -75,7 +75,8 @@ def calculate(sign: Sign, left: Value, right: Value, result_type: pa.DataType) -
 def negate(operand: Value, result_type: pa.DataType) -> Value:
     """Return `-operand`."""
     if pa.types.is_floating(result_type):
-        return pc.negate(operand.cast(pa.float64()))
+        result: Value = pc.negate(operand.cast(pa.float64()))
+        return result
     return _as_i64(pc.negate(_as_decimal(operand)))
 
 
@@ -116,15 +117,18 @@ def _shift_months(millis: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) 
     targets = (firsts.astype(np.int64) + months).astype("datetime64[M]")
     starts = targets.astype("datetime64[D]").astype(np.int64)
     ends = (targets + np.timedelta64(1, "M")).astype("datetime64[D]").astype(np.int64)
-    return np.minimum(starts + day_numbers, ends - 1) * DAY_MILLIS + millis % DAY_MILLIS
+    shifted: npt.NDArray[np.int64] = np.minimum(starts + day_numbers, ends - 1) * DAY_MILLIS + millis % DAY_MILLIS
+    return shifted
 
 
 def time_difference(left: Value, right: Value, result_type: pa.DataType) -> Value:
     """Return the days between two dates as I64, or the seconds between two datetimes as F64."""
     if pa.types.is_int64(result_type):
-        return pc.subtract(*(side.cast(pa.int32()).cast(pa.int64()) for side in (left, right)))
+        days: Value = pc.subtract(*(side.cast(pa.int32()).cast(pa.int64()) for side in (left, right)))
+        return days
     millis: Any = pc.subtract(*(side.cast(_TIMESTAMP).cast(pa.int64()) for side in (left, right)))
-    return pc.divide(millis.cast(pa.float64()), 1000.0)
+    seconds: Value = pc.divide(millis.cast(pa.float64()), 1000.0)
+    return seconds
 
 
 def broadcast(value: Value, length: int) -> Array:
@@ -133,7 +137,8 @@ def broadcast(value: Value, length: int) -> Array:
         return value
     scalar: Any = value
     # `pa.repeat` fails for a list and length 0.
-    return pa.repeat(scalar, length) if length else pa.nulls(0, scalar.type)
+    array: Array = pa.repeat(scalar, length) if length else pa.nulls(0, scalar.type)
+    return array
 
 
 def overflow_error() -> RunError:
@@ -158,8 +163,8 @@ def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -
     kernel = _KERNELS[operator]
     if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
         wide = pa.decimal128(20, 0)
-        return kernel(left.cast(wide), right.cast(wide))
-    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))
+        return kernel(left.cast(wide), right.cast(wide))  # type: ignore[no-any-return]
+    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
 
 
 def _compare_with_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
@@ -167,7 +172,8 @@ def _compare_with_float(operator: ComparisonOperator, whole: Value, real: Value)
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
     if whole.type in {pa.int32(), pa.uint32()} or _fits_float(whole):
-        return kernel(whole.cast(pa.float64(), safe=False), real)
+        result: Value = kernel(whole.cast(pa.float64(), safe=False), real)
+        return result
     return _compare_by_sign(kernel, whole, real)
 
 
@@ -195,16 +201,17 @@ def _compare_by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     mask = missing.to_numpy(zero_copy_only=False)
     results: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
     are_scalars = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
-    return results[0] if are_scalars else results
+    value: Value = results[0] if are_scalars else results
+    return value
 
 
 def _calculate_floats(sign: Sign, left: Value, right: Value) -> Value:
     left, right = (side.cast(pa.float64(), safe=False) for side in (left, right))
     if sign is not Sign.DIV:
-        return _PLAIN[sign](left, right)
+        return _PLAIN[sign](left, right)  # type: ignore[no-any-return]
     is_zero: Any = pc.equal(right, 0.0)
     divisor: Any = pc.if_else(is_zero, pa.scalar(None, pa.float64()), right)
-    return pc.divide(left, divisor)
+    return pc.divide(left, divisor)  # type: ignore[no-any-return]
 
 
 def _as_decimal(value: Value) -> Value:

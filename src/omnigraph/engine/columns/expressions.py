@@ -147,13 +147,13 @@ def _value(expr: ex.Expr, frame: Frame) -> Value:  # noqa: PLR0912 - one case pe
                 value = join(value, _value(operand, frame))
             return value
         case ex.Not(operand):
-            return pc.invert(_value(operand, frame))
+            return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
         case ex.IsNull(operand, is_not):
             return _test_null(operand, is_not, frame)
         case ex.ConstantUnlessNull(answer, operand):
             present: Any = _test_null(operand, True, frame)
             null = pa.scalar(None, pa.bool_())
-            return pc.if_else(present, pa.scalar(answer), null)
+            return pc.if_else(present, pa.scalar(answer), null)  # type: ignore[no-any-return]
         case _:
             return _condition(expr, frame)
 
@@ -185,8 +185,8 @@ def _call_function(name: str, arguments: list[Value]) -> Value:
     """Call the kernel of a function; a kernel needs an array, so constants are one row."""
     kernel = FUNCTIONS[name].arrow
     if not all(isinstance(argument, pa.Scalar) for argument in arguments):
-        return kernel(*arguments)
-    return kernel(*(broadcast(argument, 1) for argument in arguments))[0]
+        return kernel(*arguments)  # type: ignore[no-any-return]
+    return kernel(*(broadcast(argument, 1) for argument in arguments))[0]  # type: ignore[no-any-return]
 
 
 def _first_true(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], frame: Frame) -> Value:
@@ -213,8 +213,8 @@ def _match_pattern(text: Value, pattern: Value) -> Value:
     assert isinstance(pattern, pa.Scalar), "a pattern is the same for all rows"
     canonical = canonical_pattern(str(pattern.as_py()))
     if isinstance(text, pa.Scalar):
-        return pc.match_like(broadcast(text, 1), canonical)[0]
-    return pc.match_like(text, canonical)
+        return pc.match_like(broadcast(text, 1), canonical)[0]  # type: ignore[no-any-return]
+    return pc.match_like(text, canonical)  # type: ignore[no-any-return]
 
 
 def _text_match(column: Column, predicate: ex.TextMatch, query: Value) -> Value:
@@ -269,7 +269,7 @@ def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, 
         return None
     is_equal = first.codes == second.codes
     result = is_equal if operator is ComparisonOperator.EQ else ~is_equal
-    return pa.array(result, mask=(first.codes < 0) | (second.codes < 0))
+    return pa.array(result, mask=(first.codes < 0) | (second.codes < 0))  # type: ignore[no-any-return]
 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:

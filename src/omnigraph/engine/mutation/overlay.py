@@ -91,7 +91,8 @@ class Overlay:
         """Return which ids belong to rows that no statement has changed yet."""
         changed_ids: Any = pa.concat_arrays([self.ids, self.removed])
         untouched: Any = pc.invert(pc.is_in(ids, value_set=changed_ids))
-        return untouched.to_numpy(zero_copy_only=False)
+        mask: Mask = untouched.to_numpy(zero_copy_only=False)
+        return mask
 
     def frame(self, entity: Entity) -> Frame:
         """Return the rows as a frame with the columns of an entity."""
@@ -151,4 +152,5 @@ def _replace_values(column: Array, mask: Mask, value: Array) -> Array:
     positions = np.arange(len(column))
     rows = np.flatnonzero(mask)
     positions[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
-    return both.take(pa.array(positions))
+    replaced: Array = both.take(pa.array(positions))
+    return replaced

@@ -217,7 +217,8 @@ class _MutationRun:
             self.budget.reserve(part.nbytes)
             parts.append(part)
         joined: Any = pa.concat_arrays(parts)
-        return joined.unique()
+        ids: Array = joined.unique()
+        return ids
 
     def _matching_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
         """Read the rows of the pinned table that match and that no earlier statement changed."""

@@ -163,4 +163,5 @@ def _addresses(target: WritableTable, ids: Array) -> list[int]:
     rows = target.dataset.read_by_text("id", ids, ["id"])
     positions: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
     addresses: Any = rows.column(ADDRESS).combine_chunks().take(positions)
-    return addresses.to_pylist()
+    result: list[int] = addresses.to_pylist()
+    return result

@@ -243,7 +243,8 @@ def _state_input(state: State, frame: Frame) -> Column:
     if is_count and isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
         return pa.array(column.codes >= 0)
     array: Any = array_of(column)
-    return array.is_valid() if is_count else array
+    state_input: Column = array.is_valid() if is_count else array
+    return state_input
 
 
 def _final_value(number: int, call: ex.AggregateCall, groups: Frame) -> Array:
@@ -252,7 +253,8 @@ def _final_value(number: int, call: ex.AggregateCall, groups: Frame) -> Array:
     first, *others = (groups.array(state.name) for state in _states(number, call))
     if call.function is ex.Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
-        return pc.divide(totals, others[0].cast(pa.float64()))
+        means: Array = pc.divide(totals, others[0].cast(pa.float64()))
+        return means
     try:
         return first if first.type == kind else first.cast(kind)
     except pa.ArrowInvalid as error:
@@ -337,7 +339,8 @@ def _sums(array: Array, numbers: Codes, count: int, weights: Weights | None) -> 
     if exact.dtype == object:
         wide = [int(total) if has_values else None for total, has_values in zip(exact, present, strict=True)]
         return pa.array(wide, type=_WIDE_DECIMAL)
-    return pa.array(exact, mask=~present)
+    sums: Array = pa.array(exact, mask=~present)
+    return sums
 
 
 def _exact_sums(
@@ -366,7 +369,8 @@ def _extremes(array: Array, numbers: Codes, count: int, *, is_min: bool) -> Arra
         (np.minimum if is_min else np.maximum).at(best, numbers, values)
         empty = np.bincount(numbers, minlength=count) == 0
         extremes: Any = pa.array(best, mask=empty, from_pandas=False)
-        return extremes.cast(array.type)
+        typed: Array = extremes.cast(array.type)
+        return typed
     codes = np.full(count, -1, dtype=np.int64)
     if len(array):
         order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])

@@ -58,7 +58,8 @@ class BestEntities:
     def ranks(self, ids: Column) -> Codes:
         """Return the rank of the entity of each row, from 1; 0 if it is not among the best."""
         positions: Any = pc.index_in(array_of(ids), value_set=pa.array(self._ids, pa.utf8()), skip_nulls=True)
-        return positions.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        ranks: Codes = positions.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        return ranks
 
 
 def fuse_ranks(rankings: Sequence[Codes], k: int) -> Scores:

@@ -124,7 +124,8 @@ def _equal_ids(left: Column, right: Column) -> Mask:
         and isinstance(right, DictionaryColumn)
         and left.dictionary is right.dictionary
     ):
-        return (left.codes == right.codes) & (left.codes >= 0)
+        equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
+        return equal_codes
     equal: Any = pc.equal(array_of(left), array_of(right))
     return bool_mask(equal.fill_null(False))
 

@@ -83,7 +83,8 @@ def is_cheap_to_compare(location: Location, left: Pin, right: Pin, rows: int) ->
 def distinct_texts(*columns: Texts) -> Texts:
     """Return every text once."""
     joined: Texts = pa.concat_arrays([NO_TEXTS, *columns])
-    return pc.unique(joined)
+    distinct: Texts = pc.unique(joined)
+    return distinct
 
 
 def _open_common_version(location: Location, left: Pin, right: Pin) -> Dataset | None:

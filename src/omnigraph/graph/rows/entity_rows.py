@@ -122,7 +122,8 @@ def locate(dataset: Dataset, entity: Entity | None, ids: Texts) -> RowLocations:
 def indexes_in(ids: Texts, rows: pa.Table) -> Indexes:
     """Return for each id the number of its row, or -1."""
     indexes: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
-    return indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    answer: Indexes = indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return answer
 
 
 def with_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:
@@ -276,18 +277,18 @@ def _same_present(left: Any, right: Any) -> Mask:
     kind = left.type
     if pa.types.is_floating(kind):
         bits = np.uint32 if kind == pa.float32() else np.uint64
-        return left.to_numpy().view(bits) == right.to_numpy().view(bits)
+        return left.to_numpy().view(bits) == right.to_numpy().view(bits)  # type: ignore[no-any-return]
     if pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         ours, theirs = (side.flatten().to_numpy().view(np.uint32).reshape(-1, size) for side in (left, right))
-        return (ours == theirs).all(axis=1)
+        return (ours == theirs).all(axis=1)  # type: ignore[no-any-return]
     if pa.types.is_list(kind):
         return _same_lists(left, right)
     if pa.types.is_struct(kind):
         parts = [same_values(left.field(name), right.field(name)) for name in ("data", "uri")]
         return parts[0] & parts[1]
     equal: Any = pc.equal(left, right)
-    return equal.to_numpy(zero_copy_only=False)
+    return equal.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _same_lists(left: Any, right: Any) -> Mask:
@@ -310,7 +311,8 @@ def _column(table: pa.Table, name: str) -> Any:
 
 
 def _validity(column: Any) -> Mask:
-    return column.is_valid().to_numpy(zero_copy_only=False)
+    answer: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+    return answer
 
 
 Content = bytes | str | None

@@ -35,7 +35,8 @@ class SnapshotLookup:
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
         id_columns = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
-        return pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
+        answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
+        return answer
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
         sought_keys = unique_keys([rows.column(name) for name in names])

@@ -101,7 +101,8 @@ def _floats(column: Column) -> Column:
     text: Column = pc.cast(column, pa.utf8())
     if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
         return text
-    return pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
+    pointed: Column = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
+    return pointed
 
 
 def _text(column: Column) -> list[Piece]:

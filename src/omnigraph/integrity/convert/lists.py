@@ -66,7 +66,8 @@ def convert_vectors(lists: Lists, target: VectorType, convert_items: ItemConvers
 
 def _vector_array(values: Column, is_null: Mask | None, target: VectorType) -> Column:
     build: Any = pa.FixedSizeListArray.from_arrays
-    return build(values, type=arrow_type(target), mask=None if is_null is None else pa.array(is_null))
+    vectors: Column = build(values, type=arrow_type(target), mask=None if is_null is None else pa.array(is_null))
+    return vectors
 
 
 def _lists_with_invalid_items(

@@ -36,7 +36,8 @@ def set_null(array: Column, rows: Rows) -> Column:
         return array
     mask = np.zeros(len(array), dtype=np.bool_)
     mask[rows] = True
-    return pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
+    masked: Column = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
+    return masked
 
 
 def reject_all(array: Column, expected: str, target: pa.DataType) -> ConvertedColumn:

@@ -111,7 +111,8 @@ def measured_bytes(entity: Entity, rows: pa.RecordBatch) -> int:
 
 def _blob_sizes(described: Column) -> Column:
     struct: Any = described
-    return pc.if_else(struct.is_valid(), struct.field("size"), pa.scalar(0, pa.uint64()))
+    sizes: Column = pc.if_else(struct.is_valid(), struct.field("size"), pa.scalar(0, pa.uint64()))
+    return sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

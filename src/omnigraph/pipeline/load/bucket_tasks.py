@@ -304,4 +304,5 @@ def _holders(keys: Column, remaining: pa.Table) -> Column:
 
 def _is_in(keys: Column, table: pa.Table | None) -> Column:
     values = NO_IDS if table is None else whole_column(table, "id")
-    return pc.is_in(keys, value_set=values, skip_nulls=True)
+    answer: Column = pc.is_in(keys, value_set=values, skip_nulls=True)
+    return answer

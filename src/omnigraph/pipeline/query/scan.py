@@ -98,7 +98,8 @@ class _ScanTask:
             else:
                 arrays.append(pc.cast(column, field.type))
         build: Any = pa.RecordBatch.from_arrays
-        return build(arrays, schema=target)
+        converted: pa.RecordBatch = build(arrays, schema=target)
+        return converted
 
 
 def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:

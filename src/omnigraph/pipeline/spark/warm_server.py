@@ -47,7 +47,7 @@ def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSessio
                 assume_ready(session)
                 trust(session)
                 _held_locks.append(lock)
-                return session
+                return session  # type: ignore[no-any-return]
     lock.close()
     return None
 

@@ -139,7 +139,7 @@ class Dataset:
         """Read a column of the first rows."""
         with translate_errors("read the dataset", self.uri):
             head: Any = self.native.scanner(columns=[column], limit=rows).to_table().column(column).combine_chunks()
-        return head
+        return head  # type: ignore[no-any-return]
 
     @property
     def handle_bytes(self) -> int:

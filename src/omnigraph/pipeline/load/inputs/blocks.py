@@ -153,7 +153,8 @@ def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawCol
 def _whole_numbers(floats: Column) -> RawColumn:
     is_whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
     if pc.all(is_whole).as_py() is not False:
-        return pc.cast(floats, pa.int64())
+        numbers: Column = pc.cast(floats, pa.int64())
+        return numbers
     values: list[Any] = floats.to_pylist()
     pairs = zip(values, is_whole.to_pylist(), strict=True)
     return MixedColumn([int(value) if whole else value for value, whole in pairs])

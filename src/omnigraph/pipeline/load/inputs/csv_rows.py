@@ -379,20 +379,23 @@ def _drop_mismatches(data: bytes, names: int) -> tuple[bytes, list[FieldCountMis
 def _integers(texts: Column) -> RawColumn:
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
-        return pc.cast(texts, pa.int64())
+        numbers: Column = pc.cast(texts, pa.int64())
+        return numbers
     return _convert_each(texts, lambda text: int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text)
 
 
 def _floats(texts: Column) -> RawColumn:
     if _all_match(texts, _NUMBER):
-        return pc.cast(texts, pa.float64())
+        numbers: Column = pc.cast(texts, pa.float64())
+        return numbers
     return _convert_each(texts, lambda text: float(text) if _NUMBER.fullmatch(text) else text)
 
 
 def _booleans(texts: Column) -> RawColumn:
     if pc.all(pc.or_kleene(pc.is_in(texts, _BOOLEAN_TEXTS), pc.is_null(texts))).as_py() is False:
         return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
-    return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE_TEXTS))
+    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE_TEXTS))
+    return values
 
 
 def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
