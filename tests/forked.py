@@ -2,8 +2,9 @@
 
 `forked_omnigraph()` is a program that behaves like the installed `omnigraph`: it passes its arguments, directory,
 variables and streams to the server, which forks a process for them, and exits like that process. If it is killed, that
-process gets SIGTERM. A new interpreter needs a second for the imports. The server's forks start without threads,
-because it never opens a dataset.
+process gets SIGTERM. `ForkedProcess` starts such a process without the program in between, for tests that need its id.
+A new interpreter needs a second for the imports. The server's forks start without threads, because it never opens a
+dataset.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import subprocess
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from select import select
 from tempfile import mkdtemp
 from typing import Final
+
+from tests.waiting import SECONDS_MAX
 
 _STREAMS: Final = 3
 _BYTES_MAX: Final = 1 << 20
@@ -33,7 +37,7 @@ server.connect({address!r})
 request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
 socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
 server.sendall(request)
-response = server.recv(16)
+_, _, response = server.makefile("r").read().partition("\\n")
 code = int(response) if response else 1
 if code < 0:
     os.kill(os.getpid(), -code)
@@ -68,6 +72,40 @@ def forked_omnigraph() -> str:
     return str(program)
 
 
+class ForkedProcess:
+    """A command in a process of the server, with the methods of `subprocess.Popen` that tests of servers use."""
+
+    def __init__(self, arguments: list[str], *, stdout: int, stderr: int, variables: dict[str, str]) -> None:
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(str(Path(forked_omnigraph()).with_name("socket")))
+        request = json.dumps([arguments, str(Path.cwd()), variables]).encode()
+        with Path(os.devnull).open() as stdin:
+            socket.send_fds(self._server, [len(request).to_bytes(4, "big")], [stdin.fileno(), stdout, stderr])
+        self._server.sendall(request)
+        self._reports = self._server.makefile("r")
+        self.pid = int(self._reports.readline())
+        self._code: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float) -> int:
+        """Return the exit code; negative: the signal that killed the process."""
+        if self._code is None:
+            self._server.settimeout(seconds)
+            self._code = int(self._reports.read())
+        return self._code
+
+    def kill(self) -> None:
+        """Kill the process if it runs, and wait for its end."""
+        if self._code is None:
+            with suppress(ProcessLookupError):
+                self.send_signal(signal.SIGKILL)
+            self.wait(SECONDS_MAX)
+        self._reports.close()
+        self._server.close()
+
+
 def serve(address: str) -> None:
     """Fork for every connection until the process that started this one ends."""
     _import_modules()
@@ -91,7 +129,11 @@ def _import_modules() -> None:
     import pyarrow.compute  # noqa: F401
     import rich.console
     import rich.table  # noqa: F401
+    import uvicorn.lifespan.off
+    import uvicorn.loops.asyncio
+    import uvicorn.protocols.http.httptools_impl  # noqa: F401
 
+    import omnigraph.server.process  # noqa: F401
     from omnigraph.cli.app import make_command
 
     def build(group: object) -> None:
@@ -112,6 +154,7 @@ def _serve_client(client: socket.socket) -> None:
     if child == 0:
         client.close()
         _run_command(streams, *json.loads(request))
+    client.sendall(f"{child}\n".encode())
     for stream in streams:
         os.close(stream)
     # The end of the connection is the end of the program: the command, for example a server, ends too.

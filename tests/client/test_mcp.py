@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.client.local import LocalGraph
 from omnigraph.client.mcp import TOOLS, answer
+from tests.forked import forked_omnigraph
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, serve
 from tests.waiting import SECONDS_MAX
 
@@ -138,7 +138,7 @@ def test_stdio(path: Path) -> None:
             "params": {"name": "mutate", "arguments": {"query": 'query a() { insert Person { slug: "x" } }'}},
         },
     ]
-    command = [sys.executable, "-m", "omnigraph.cli.main", "mcp", str(path)]
+    command = [forked_omnigraph(), "mcp", str(path)]
     lines = "".join(json.dumps(call) + "\n" for call in calls)
     ended = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
     replies = [json.loads(line) for line in ended.stdout.splitlines()]

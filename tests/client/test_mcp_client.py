@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from tests.forked import forked_omnigraph
 from tests.server.process import ALL_PEOPLE, LINES, READ, SCHEMA, WRITE, ServerProcess, serve
 
 mcp = pytest.importorskip("mcp", reason="the package mcp is not installed; run `make setup`")
@@ -42,8 +42,8 @@ async def over_http(server: ServerProcess, token: str) -> AsyncIterator[Any]:
 async def over_stdio(path: Path, *flags: str) -> AsyncIterator[Any]:
     from mcp.client.stdio import stdio_client
 
-    arguments = ["-m", "omnigraph.cli.main", "mcp", str(path), *flags]
-    parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    arguments = ["mcp", str(path), *flags]
+    parameters = mcp.StdioServerParameters(command=forked_omnigraph(), args=arguments, env=dict(os.environ))
     async with mcp.Client(stdio_client(parameters)) as client:
         yield client
 

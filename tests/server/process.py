@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
+from tests.forked import ForkedProcess
 from tests.server.contract import check_response
 from tests.waiting import SECONDS_MAX
 
@@ -50,7 +50,7 @@ class HttpAnswer:
 class ServerProcess:
     """A running server."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     address: str
     log: Path
     pool: urllib3.PoolManager
@@ -93,6 +93,15 @@ class ServerProcess:
         assert answer.status == 200, answer.body
         return [row["p.slug"] for row in answer.document["rows"]]
 
+    def connect(self) -> socket.socket:
+        """Open a connection for bytes that are not a request."""
+        host, _, port = self.address.rpartition(":")
+        return socket.create_connection((host, int(port)), SECONDS_MAX)
+
+    def runs(self, kind: str, count: int) -> bool:
+        """Return whether a number of requests of a kind runs."""
+        return f'omnigraph_running{{kind="{kind}"}} {count}.0'.encode() in self.send("GET", "/metrics").body
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(SECONDS_MAX)
@@ -109,14 +118,13 @@ def serve(
     """Start a server on a free port and kill it at the end. Without tokens it is open to all."""
     log = directory / "server.log"
     variables = {**os.environ, **(environment or {"OMNIGRAPH_UNAUTHENTICATED": "1"})}
-    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", str(graph), "--bind", "127.0.0.1:0", *flags]
-    with (
-        log.open("ab") as stderr,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process,
-    ):
+    arguments = ["serve", str(graph), "--bind", "127.0.0.1:0", *flags]
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as stdout, log.open("ab") as stderr:
+        process = ForkedProcess(arguments, stdout=writer, stderr=stderr.fileno(), variables=variables)
+        os.close(writer)
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline().decode()
+            line = stdout.readline()
             assert line.startswith("OMNIGRAPH_LISTEN_ADDR="), log.read_text()
             address = line.strip().partition("=")[2]
             timeout = urllib3.Timeout(connect=SECONDS_MAX, read=SECONDS_MAX)

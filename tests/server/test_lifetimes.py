@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +12,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from tests.cli.process import omnigraph
 from tests.server.process import ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
-
-
-def connect(server: ServerProcess) -> socket.socket:
-    host, _, port = server.address.rpartition(":")
-    return socket.create_connection((host, int(port)), SECONDS_MAX)
 
 
 def peak_memory_bytes(server: ServerProcess) -> int:
@@ -32,7 +27,7 @@ def send_and_disconnect(server: ServerProcess, path: str, document: object) -> N
     """Send a whole request and close the connection without reading the answer."""
     body = json.dumps(document).encode()
     head = f"POST /graphs/default/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with connect(server) as connection:
+    with server.connect() as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
@@ -93,17 +88,14 @@ def test_a_disconnect_during_a_query_frees_its_thread(graph_path: Path, tmp_path
     data.write_text("".join(f'{{"type":"Person","data":{{"slug":"m{number}"}}}}\n' for number in range(400)))
     og.open(graph_path).load(data)
 
-    def is_running(count: int) -> bool:
-        return f'omnigraph_running{{kind="read"}} {count}.0' in server.send("GET", "/metrics").body.decode()
-
     product = "match { $a: Person  $b: Person  $c: Person  $d: Person } return { count($d) as n }"
     body = json.dumps({"query": f"query endless() {{ {product} }}"}).encode()
     with serve(graph_path, tmp_path) as server:
-        with connect(server) as connection:
+        with server.connect() as connection:
             head = "POST /graphs/default/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            wait_until(lambda: is_running(1), "the query runs")
-        wait_until(lambda: is_running(0), "its thread is free")
+            wait_until(lambda: server.runs("read", 1), "the query runs")
+        wait_until(lambda: server.runs("read", 0), "its thread is free")
         wait_until(lambda: "path=/graphs/default/query status=499" in server.log.read_text(), "the log line")
         assert server.slugs()[0] == "ada"
 
@@ -126,8 +118,7 @@ def test_readers_writers_and_commands_at_the_same_time(graph_path: Path, tmp_pat
     def command(_: int) -> None:
         for number in range(5):
             text = f'query add() {{ insert Person {{ slug: "c{number}" }} }}'
-            arguments = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", str(graph_path), "-e", text]
-            assert subprocess.run(arguments, capture_output=True, timeout=SECONDS_MAX, check=False).returncode == 0
+            assert omnigraph("mutate", "--store", graph_path, "-e", text).exit_code == 0
             acknowledged.append(f"c{number}")
 
     acknowledged: list[str] = []
@@ -154,39 +145,29 @@ def test_two_servers_and_a_command_write_one_graph(graph_path: Path, tmp_path: P
         servers = [(server, name) for name, server in (("a", first), ("b", second)) for _ in range(4)]
         writes = [threads.submit(server.insert, f"{name}{number}") for number, (server, name) in enumerate(servers)]
         text = 'query add() { insert Person { slug: "command" } }'
-        command = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", str(graph_path), "-e", text]
-        assert subprocess.run(command, capture_output=True, timeout=SECONDS_MAX, check=False).returncode == 0
+        assert omnigraph("mutate", "--store", graph_path, "-e", text).exit_code == 0
         assert [future.result().status for future in writes] == [200] * 8
         expected = {"ada", "bob", "command", *(f"{name}{number}" for number, (_, name) in enumerate(servers))}
         assert set(first.slugs()) == set(second.slugs()) == expected
 
 
-def test_a_waiting_poll_returns_after_a_commit_of_another_process(graph_path: Path, tmp_path: Path) -> None:
+def test_clients_that_wait(graph_path: Path, tmp_path: Path) -> None:
     with serve(graph_path, tmp_path) as server, ThreadPoolExecutor() as threads:
         cursor = server.send("GET", "changes").document["cursor"]
         waiting = threads.submit(server.send, "GET", f"changes?cursor={cursor}&wait=60")
         og.open(graph_path).mutate('query a() { insert Person { slug: "elsewhere" } }')
         page = waiting.result().document
-    (block,) = page["blocks"]
-    assert [change["id"] for change in block["changes"]] == ["elsewhere"]
-    assert page["caught_up"]
-
-
-def test_a_client_that_waits_and_goes_away_frees_its_place(graph_path: Path, tmp_path: Path) -> None:
-    def waiting() -> str:
-        return server.send("GET", "/metrics").body.decode()
-
-    with serve(graph_path, tmp_path) as server:
-        with connect(server) as connection:
+        (block,) = page["blocks"]
+        assert [change["id"] for change in block["changes"]] == ["elsewhere"]
+        assert page["caught_up"]
+        # A client that waits and goes away frees its place.
+        with server.connect() as connection:
             connection.sendall(b"GET /graphs/default/changes?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")
-            wait_until(lambda: 'omnigraph_running{kind="wait"} 1.0' in waiting(), "it waits")
-        wait_until(lambda: 'omnigraph_running{kind="wait"} 0.0' in waiting(), "it does not wait")
+            wait_until(lambda: server.runs("wait", 1), "it waits")
+        wait_until(lambda: server.runs("wait", 0), "it does not wait")
         wait_until(lambda: "path=/graphs/default/changes status=499" in server.log.read_text(), "the log line")
-
-
-def test_a_client_that_goes_away_while_it_sends_is_no_failure(graph_path: Path, tmp_path: Path) -> None:
-    with serve(graph_path, tmp_path) as server:
-        with connect(server) as connection:
+        # A client that goes away while it sends is no failure.
+        with server.connect() as connection:
             head = "POST /graphs/default/load HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b"{")
         wait_until(lambda: "path=/graphs/default/load status=499" in server.log.read_text(), "the log line")
@@ -250,7 +231,7 @@ def test_a_body_above_the_limit_is_rejected_also_in_chunks(graph_path: Path, tmp
         for _ in range(3):
             assert server.send("POST", "load/ndjson", body=(line for _ in range(34)), headers=headers).status == 413
         assert peak_memory_bytes(server) - before < 32 * 1024 * 1024
-        with connect(server) as connection:
+        with server.connect() as connection:
             head = "POST /graphs/default/load/ndjson HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
             connection.sendall(f"{head}Content-Length: {33 * 1024 * 1024}\r\n\r\n".encode())
             assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 413"), "before the body is sent"

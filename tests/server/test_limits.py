@@ -7,10 +7,8 @@ the result of a query.
 from __future__ import annotations
 
 import json
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -25,13 +23,8 @@ from omnigraph.client.local import LocalGraph
 from omnigraph.server.admission import Admission, Lane
 from omnigraph.server.errors import RequestError, error_answer
 from omnigraph.server.waiting import Waiting
-from tests.server.process import ServerProcess, serve
+from tests.server.process import serve
 from tests.waiting import SECONDS_MAX, wait_until
-
-
-def connect(server: ServerProcess) -> socket.socket:
-    host, _, port = server.address.rpartition(":")
-    return socket.create_connection((host, int(port)), SECONDS_MAX)
 
 
 def test_changes_of_an_actor(graph_path: Path, tmp_path: Path) -> None:
@@ -86,17 +79,13 @@ def test_requests_that_wait(graph_path: Path) -> None:
     assert (answer.status, answer.document["error_code"], answer.headers["Retry-After"]) == (503, "server_busy", "1")
 
 
-def is_waiting(server: ServerProcess, count: int) -> bool:
-    return f'omnigraph_running{{kind="wait"}} {count}.0'.encode() in server.send("GET", "/metrics").body
-
-
 def test_queries_run_next_to_requests_that_wait(graph_path: Path, tmp_path: Path) -> None:
     count = 3 * limits.SERVER_READ_THREADS_MIN
     with serve(graph_path, tmp_path) as server, ExitStack() as connections:
-        for number in range(count):
-            connection = connections.enter_context(connect(server))
+        for _ in range(count):
+            connection = connections.enter_context(server.connect())
             connection.sendall(b"GET /graphs/default/changes?wait=60 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            wait_until(partial(is_waiting, server, number + 1), "it waits")
+        wait_until(lambda: server.runs("wait", count), "they wait")
         assert server.slugs() == ["ada", "bob"]
         assert server.insert("awaited").status == 200
         assert b'"id":"awaited"' in connection.makefile("rb").read()
@@ -130,7 +119,7 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.soak
 def test_a_body_that_does_not_arrive(graph_path: Path, tmp_path: Path) -> None:
-    with serve(graph_path, tmp_path) as server, connect(server) as connection:
+    with serve(graph_path, tmp_path) as server, server.connect() as connection:
         head = "POST /graphs/default/load HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: 10\r\n\r\n".encode() + b"{")
         answer = connection.makefile("rb").readline()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +11,10 @@ from typing import Any, Final
 import pytest
 
 import omnigraph as og
+from tests.cli.process import omnigraph
 from tests.policy.test_bundle import TEAM
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, HttpAnswer, ServerProcess, serve
-from tests.waiting import SECONDS_MAX, wait_until
+from tests.waiting import wait_until
 
 TOKENS: Final = {"act-ada": "token-ada", "act-bo": "token-bo", "stranger": "token-stranger", "auditor": "token-au"}
 AUDITORS: Final = """
@@ -192,12 +191,9 @@ def test_boot_errors(name: str, directory: Path, tmp_path: Path) -> None:
     policy, has_tokens, code, message = BOOT_ERRORS[name]
     (tmp_path / "p.yaml").write_text(policy)
     graph, file = str(directory / "graph.omni"), str(tmp_path / "p.yaml")
-    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", graph, "--bind", "127.0.0.1:0", "--policy", file]
-    environment = {"PATH": "/usr/bin:/bin"}
-    if has_tokens:
-        environment["OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"] = str(directory / "tokens.json")
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment)
-    assert (ended.returncode, ended.stdout) == (code, "")
+    tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(directory / "tokens.json")} if has_tokens else {}
+    ended = omnigraph("serve", graph, "--bind", "127.0.0.1:0", "--policy", file, env=tokens)
+    assert (ended.exit_code, ended.stdout) == (code, "")
     assert message in ended.stderr
 
 
