@@ -139,6 +139,40 @@ def test_writes(both: Both) -> None:
     assert "writes" not in [status.record.name for status in served.list_branches()]
 
 
+def test_merges(both: Both) -> None:
+    graph, served = both
+    for name, age in (("left", 3), ("right", 4), ("added", 0)):
+        branch = served.create_branch(f"merge/{name}")
+        branch.mutate(f'query a() {{ update Person set {{ age: {age} }} where slug = "bob" }}')
+    graph.checkout("merge/added").apply_schema(f"{SCHEMA}node Team {{}}")
+    direct, remote = graph.checkout("merge/left"), served.checkout("merge/left")
+    results = [side.merge("merge/right", dry_run=True) for side in (direct, remote)]
+    assert results[1].summary() == results[0].summary()
+    conflicts = [[conflict.to_json() for conflict in result.conflicts] for result in results]
+    assert conflicts[0] == conflicts[1] != []
+    errors = []
+    for side in (direct, remote):
+        with pytest.raises(og.MergeConflictError) as raised:
+            side.merge("merge/right")
+        errors.append(raised.value)
+    assert [str(error) for error in errors] == [str(errors[0])] * 2
+    assert [[conflict.to_json() for conflict in error.conflicts] for error in errors] == conflicts
+    merged = remote.merge("merge/right", resolve={("node:Person", "bob"): "theirs"})
+    assert (merged.outcome.value, merged.tables[0].updated) == ("merged", 1)
+    assert merged.source_head == graph.checkout("merge/right").log()[0].id
+    assert merged.commit is not None
+    assert _shown(merged.commit) == _shown(direct.log()[0])
+    steps = [step.step.describe() for step in remote.merge("merge/added", strategy="ours").schema_steps]
+    assert steps == [step.planned.step.describe() for step in next(iter(direct.changes(merged.commit.id))).schema_steps]
+    wrong: list[dict[str, Any]] = [{"strategy": "mine"}, {"resolve": {("Person", "bob"): "ours"}}]
+    for arguments in wrong:
+        for side in (direct, remote):
+            with pytest.raises(og.UsageError):
+                side.merge("merge/right", **arguments)
+    for name in ("left", "right", "added"):
+        served.delete_branch(f"merge/{name}")
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "bad_request of a branch": lambda graph: graph.create_branch("a b"),
     "bad_request of a mode": lambda graph: graph.load([], mode="never"),

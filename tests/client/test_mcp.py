@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ import pytest
 import omnigraph as og
 from omnigraph.client.local import LocalGraph
 from omnigraph.client.mcp import TOOLS, answer
+from omnigraph.wire.requests import FeedParameters
 from tests.forked import forked_omnigraph
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, serve
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, wait_until
 
 ALL_ACTIONS = frozenset(tool.action for tool in TOOLS)
 Ask = Callable[..., Any]
@@ -146,6 +149,44 @@ def test_stdio(path: Path) -> None:
     assert replies[1]["result"]["structuredContent"]["row_count"] == 2
     assert replies[2]["result"]["isError"] is True
     assert "may only read" in replies[2]["result"]["structuredContent"]["error"]
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def test_stdio_of_a_server_writes(path: Path, tmp_path: Path) -> None:
+    environment = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": '{"agent-1": "t"}'}
+    with serve(path, tmp_path, "--access", "write", environment=environment) as server:
+        insert = call("mutate", query='query a() { insert Person { slug: "by-agent" } }')
+        ended = subprocess.run(
+            [forked_omnigraph(), "mcp", "--server", f"http://{server.address}", "--access", "write"],
+            input="".join(json.dumps(message) + "\n" for message in (insert, call("query", query=ALL_PEOPLE))),
+            env={**os.environ, "OMNIGRAPH_BEARER_TOKEN": "t"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=True,
+        )
+    receipt, rows = (json.loads(line)["result"]["structuredContent"] for line in ended.stdout.splitlines())
+    assert receipt["commit"]["actor_id"] == "agent-1"
+    assert [row["p.slug"] for row in rows["rows"]] == ["ada", "bob", "by-agent"]
+
+
+def test_a_poll_waits_for_a_commit(path: Path, tmp_path: Path) -> None:
+    """Over HTTP without a thread, and in this process, which is what stdio does."""
+    local = LocalGraph(graph=og.open(path), uri="graphs/default")
+    poll = next(tool for tool in TOOLS if tool.name == "changes_poll")
+    with serve(path, tmp_path) as server, ThreadPoolExecutor() as threads:
+        waiting = threads.submit(server.send, "POST", "mcp", call("changes_poll", wait=60))
+        own = threads.submit(poll.run, local, FeedParameters(wait=SECONDS_MAX))
+        wait_until(lambda: server.runs("wait", 1), "it waits")
+        wait_until(lambda: server.insert(f"p{len(server.slugs())}").status == 200 and own.done(), "the other ends too")
+        page = waiting.result().document["result"]["structuredContent"]
+    assert page["blocks"][0]["changes"][0]["id"].startswith("p")
+    assert page["caught_up"]
+    assert own.result().blocks[0].changes[0].id.startswith("p")
 
 
 def test_http(path: Path, tmp_path: Path) -> None:

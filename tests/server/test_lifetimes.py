@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,11 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from tests.cli.process import omnigraph
+from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.server.process import ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -23,18 +28,27 @@ def peak_memory_bytes(server: ServerProcess) -> int:
     return int(line.split()[1]) * 1024
 
 
-def send_and_disconnect(server: ServerProcess, path: str, document: object) -> None:
-    """Send a whole request and close the connection without reading the answer."""
+def send(connection: socket.socket, path: str, document: object) -> None:
+    """Send a whole request."""
     body = json.dumps(document).encode()
     head = f"POST /graphs/default/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def send_and_disconnect(server: ServerProcess, path: str, document: object) -> None:
+    """Send a whole request and close the connection without reading the answer."""
     with server.connect() as connection:
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        send(connection, path, document)
 
 
 def test_an_admitted_write_completes_without_its_client(graph_path: Path, tmp_path: Path) -> None:
     with serve(graph_path, tmp_path) as server:
         send_and_disconnect(server, "mutate", {"query": 'query a() { insert Person { slug: "gone" } }'})
         wait_until(lambda: "gone" in server.slugs(), "the write is there")
+        with server.connect() as connection:  # a server cannot tell a half-closed connection from a closed one
+            send(connection, "mutate", {"query": 'query a() { insert Person { slug: "half-closed" } }'})
+            connection.shutdown(socket.SHUT_WR)
+            wait_until(lambda: "half-closed" in server.slugs(), "the write is there")
         assert server.stop() == 0
     assert "gone" in [
         row["p.slug"] for row in og.open(graph_path).query("query q() { match { $p: Person } return { $p.slug } }")
@@ -89,11 +103,9 @@ def test_a_disconnect_during_a_query_frees_its_thread(graph_path: Path, tmp_path
     og.open(graph_path).load(data)
 
     product = "match { $a: Person  $b: Person  $c: Person  $d: Person } return { count($d) as n }"
-    body = json.dumps({"query": f"query endless() {{ {product} }}"}).encode()
     with serve(graph_path, tmp_path) as server:
         with server.connect() as connection:
-            head = "POST /graphs/default/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            send(connection, "query", {"query": f"query endless() {{ {product} }}"})
             wait_until(lambda: server.runs("read", 1), "the query runs")
         wait_until(lambda: server.runs("read", 0), "its thread is free")
         wait_until(lambda: "path=/graphs/default/query status=499" in server.log.read_text(), "the log line")
@@ -199,6 +211,21 @@ def test_a_feed_in_pages_is_the_feed_in_one_page(graph_path: Path, tmp_path: Pat
         other_filter = server.send("GET", f"changes?type=Team&cursor={page['cursor']}")
         assert other_filter.status == 400
         assert other_filter.document["error"].startswith("change cursor rejected: ")
+
+
+def test_a_commit_without_its_state(graph_path: Path, tmp_path: Path) -> None:
+    """`cleanup` keeps the record of a commit and deletes what it changed."""
+    graph = og.open(graph_path)
+    graph.mutate('query a() { insert Person { slug: "newest" } }')
+    newest, commit, *_ = (commit.id for commit in graph.log())
+    policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
+    cleanup_all_tables(Place(graph.location), policy, environment=WriteEnvironment(clock=TomorrowClock()))
+    with serve(graph_path, tmp_path) as server:
+        assert server.send("GET", f"commits/{commit}").document["readable"] is False
+        for path in (f"commits/{commit}/changes", f"commits/{newest}/changes", f"changes?start=after:{commit}"):
+            answer = server.send("GET", path)
+            assert (answer.status, answer.document["error_code"]) == (410, "change_feed_gap")
+        assert server.send("GET", f"snapshot?snapshot={commit}").document["error_code"] == "snapshot_collected"
 
 
 def test_an_export_is_the_same_as_that_of_the_command(graph_path: Path, tmp_path: Path) -> None:

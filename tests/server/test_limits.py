@@ -20,9 +20,11 @@ import pytest
 import omnigraph as og
 from omnigraph.base import limits
 from omnigraph.client.local import LocalGraph
+from omnigraph.client.paging import plan_wait
 from omnigraph.server.admission import Admission, Lane
 from omnigraph.server.errors import RequestError, error_answer
 from omnigraph.server.waiting import Waiting
+from omnigraph.wire.requests import FeedParameters
 from tests.server.process import serve
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -64,13 +66,14 @@ def test_requests_that_wait(graph_path: Path) -> None:
     async def use() -> RequestError:
         waiting = Waiting()
         async with anyio.create_task_group() as tasks:
-            head = graph.head("main")
+            wait = plan_wait(FeedParameters(wait=SECONDS_MAX), graph.poll_changes(FeedParameters()))
+            assert wait is not None
             for _ in range(limits.SERVER_WAITING_MAX):
-                tasks.start_soon(waiting.wait, graph, "main", head, SECONDS_MAX)
+                tasks.start_soon(waiting.wait, graph, wait)
             while waiting.count < limits.SERVER_WAITING_MAX:
                 await anyio.lowlevel.checkpoint()
             with pytest.raises(RequestError) as rejected:
-                await waiting.wait(graph, "main", head, SECONDS_MAX)
+                await waiting.wait(graph, wait)
             await anyio.to_thread.run_sync(graph.graph.mutate, 'query a() { insert Person { slug: "awaited" } }')
         assert waiting.count == 0
         return rejected.value

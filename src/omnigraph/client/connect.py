@@ -22,6 +22,7 @@ from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.client.credentials import find_token
+from omnigraph.client.errors import conflict_of_document
 from omnigraph.client.http import Connection
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.client.remote import HttpGraph, choose_graph
@@ -44,6 +45,8 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     WriteOperation,
 )
+from omnigraph.graph.merge.request import make_resolution
+from omnigraph.graph.merge.run import MergeOutcome, MergeResult, TableCounts
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep
 from omnigraph.maintenance.indexed_load import LoadResult
@@ -77,7 +80,7 @@ _PAGE: Final = 1_000
 """How many changes one request asks for."""
 
 
-def connect(url: str, graph: str | None = None, token: str | None = None) -> RemoteGraph:
+def connect(url: str, graph: str | None = None, token: str | None = None, *, insecure: bool = False) -> RemoteGraph:
     """Return a graph of a server.
 
     Args:
@@ -85,12 +88,13 @@ def connect(url: str, graph: str | None = None, token: str | None = None) -> Rem
         graph: The id of the graph. Default: the only graph of the server.
         token: The token of the caller. Default: `OMNIGRAPH_BEARER_TOKEN`. It is not sent over plain HTTP to another
             machine.
+        insecure: Send the token over plain HTTP to another machine anyway.
 
     Example:
         >>> og.connect(url).branch
         'main'
     """
-    connection = Connection(url, token if token is not None else find_token(None))
+    connection = Connection(url, token if token is not None else find_token(None), is_insecure=insecure)
     graph_id = graph if graph is not None else choose_graph(connection)
     return RemoteGraph(HttpGraph(connection=connection, graph_id=graph_id))
 
@@ -311,6 +315,51 @@ class RemoteGraph:
         """
         self.client.delete_branch(name)
 
+    def merge(
+        self,
+        source: str,
+        *,
+        strategy: str | Mapping[str, str] | None = None,
+        resolve: Mapping[tuple[str, str], str] | None = None,
+        dry_run: bool = False,
+    ) -> MergeResult:
+        """Merge a branch, or a commit of one, into the branch of the graph as one commit, or raise with every conflict.
+
+        A conflict has no `ours` and `theirs`, and a dry run no `schema_steps` and no `source_head`.
+
+        Args:
+            source: The branch or commit to merge.
+            strategy: `ours` (the state of this branch) or `theirs` (of the source), for every conflict or by kind.
+            resolve: `ours` or `theirs` for single entities, by table (`node:Person`) and id.
+            dry_run: Write nothing and return the conflicts.
+
+        Example:
+            >>> review = served.create_branch("review/1")
+            >>> served.merge("review/1").outcome.value
+            'already_up_to_date'
+        """
+        make_resolution(strategy, resolve)  # raises for an unknown side, kind or table
+        decisions = [
+            {"entity_kind": kind, "type_name": name, "entity_id": entity_id, "take": side}
+            for (table, entity_id), side in (resolve or {}).items()
+            for kind, _, name in [table.partition(":")]
+        ]
+        members = {"source": source, "target": self.branch, "dry_run": dry_run, "strategy": strategy}
+        request = msgspec.convert({**members, "resolve": decisions or None}, wr.BranchMergeRequest)
+        document = self.client.merge(request)
+        commit = None if document.commit is None else _commit(document.commit)
+        steps = self._schema_steps(commit, document.schema_steps) if commit and document.schema_steps else ()
+        return MergeResult(
+            source=document.source,
+            target=document.target,
+            outcome=MergeOutcome(document.outcome),
+            source_head=CommitId("") if commit is None or commit.merged_parent is None else commit.merged_parent,
+            commit=commit,
+            tables=tuple(TableCounts(table=row.pop("table_key"), **row) for row in document.tables),
+            conflicts=tuple(map(conflict_of_document, document.merge_conflicts)),
+            schema_steps=tuple(step.planned for step in steps),
+        )
+
     # History
 
     def log(self, limit: int = 50) -> tuple[CommitRecord, ...]:
@@ -444,7 +493,7 @@ class RemoteGraph:
         return tuple(
             SchemaStep(
                 PlannedStep(step, Cost(output["cost"]), output["rows"], output["filled_rows"]),
-                None if output["table_id"] is None else TableId(output["table_id"]),
+                None if output.get("table_id") is None else TableId(output["table_id"]),
             )
             for step, output in zip(steps, outputs, strict=True)
         )

@@ -6,7 +6,7 @@ In: the document of an error and its status. Out: an error with its kind, code, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -35,6 +35,10 @@ from omnigraph.base.errors import (
 )
 from omnigraph.base.hints import Hint, hint_from_json
 
+if TYPE_CHECKING:
+    from omnigraph.graph.merge.conflicts import Conflict
+
+_SIDES: Final = ("base", "ours", "theirs")
 KINDS_OF_STATUSES: Final = {
     400: ErrorKind.BAD_REQUEST,
     401: ErrorKind.UNAUTHORIZED,
@@ -97,7 +101,25 @@ def error_of_document(message: str, document: dict[str, Any], status: int) -> Re
         failure.applied = Applied(applied)
     if "validation_errors" in document:
         _add_report(failure)
+    if code == "merge_conflicts":
+        failure.conflicts = tuple(map(conflict_of_document, fact_rows(document, code)))  # type: ignore[attr-defined]
     return failure
+
+
+def conflict_of_document(row: Mapping[str, Any]) -> Conflict:
+    """Return a conflict of a merge. A document does not say which other entities a side changes."""
+    from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, EntityStates
+
+    kind, plans = row["entity_kind"], row.get("plans", {})
+    states = [None if row[side] is None else msgspec.json.encode(row[side]).decode() for side in _SIDES]
+    return Conflict(
+        kind=ConflictKind(row["kind"]),
+        entity=None if kind is None else EntityName(f"{kind}:{row['type_name']}", row["entity_id"]),
+        message=row["message"],
+        properties=tuple(row["properties"]),
+        states=None if kind is None else EntityStates(*states),
+        plans=(tuple(plans.get("ours", ())), tuple(plans.get("theirs", ()))),
+    )
 
 
 def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
@@ -127,6 +149,7 @@ def _local_class(code: str, kind: ErrorKind) -> type[OmnigraphError]:
     from omnigraph.engine.mutation.run import MutationRejectedError
     from omnigraph.graph.feed import ChangeFeedGapError
     from omnigraph.graph.manifest.requirements import PreconditionFailedError
+    from omnigraph.graph.merge.conflicts import MergeConflictError
     from omnigraph.pipeline.load.run import LoadRejectedError
 
     codes: dict[str, type[OmnigraphError]] = {
@@ -134,6 +157,7 @@ def _local_class(code: str, kind: ErrorKind) -> type[OmnigraphError]:
         "date_overflow": RunError,
         "integer_overflow": RunError,
         "load_rejected": LoadRejectedError,
+        "merge_conflicts": MergeConflictError,
         "mutation_rejected": MutationRejectedError,
         "query_parameter": ParameterError,
     }

@@ -32,7 +32,7 @@ from omnigraph.client.paging import (
 from omnigraph.graph.diff import diff_snapshots
 from omnigraph.graph.feed import read_commit_diff, read_feed
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.manifest.refs import read_named_commit, read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
 from omnigraph.wire.changes import (
     ChangeBlockOutput,
@@ -204,9 +204,8 @@ def _next_token(token: DiffToken, delivered: int, has_more: bool) -> str | msgsp
 
 
 def _find(graph: Graph, commit: str) -> tuple[Snapshot, CommitRecord]:
-    """Return a commit of any branch, with the newest state of a branch that has it."""
-    snapshot = read_reference(graph.location, commit)
-    return snapshot, find_named_commit(snapshot, snapshot.head)
+    """Return a commit of any branch, with the newest state of its branch."""
+    return read_named_commit(graph.location, commit)
 
 
 def _first_commit(newest: Snapshot) -> str:

@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, UsageError
-from omnigraph.base.hints import action, hint
+from omnigraph.base.hints import Argument, action, hint
 from omnigraph.client.errors import KINDS_OF_STATUSES, RemoteError, error_of_document
 
 CONTRACT: Final = "Omnigraph-Http-Api"
@@ -222,7 +222,7 @@ def require_secure(url: str) -> None:
         raise UsageError(
             f"the token would be sent unencrypted to {parts.hostname}",
             code="token_unencrypted",
-            hint="Use https, or pass `--insecure` to send it anyway.",
+            hint=hint("Use https, or pass {} to send it anyway.", Argument("insecure")),
         )
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
 from omnigraph.api.history import TableNames, read_new_names
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError, UsageError
 from omnigraph.client import history
+from omnigraph.client.paging import plan_wait
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -69,6 +71,10 @@ if TYPE_CHECKING:
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
     from omnigraph.wire.maintenance import GraphHealthOutput
+
+
+_LOOK_SECONDS: Final = 0.5
+"""How often a waiting call reads the head of its branch."""
 
 
 class ResultTooLongError(OmnigraphError):
@@ -290,8 +296,19 @@ class LocalGraph:
         return history.commit_changes(self.graph, commit, parameters, wide_as_text=self.wide_as_text)
 
     def poll_changes(self, parameters: wr.FeedParameters) -> ChangeFeedOutput:
-        """Return the commits of a branch after a cursor, with their changes."""
-        return history.poll_changes(self._on(parameters.branch), parameters, wide_as_text=self.wide_as_text)
+        """Return the commits of a branch after a cursor, with their changes.
+
+        An empty page waits for the next commit if the request asks for it. A server waits itself, without a thread.
+        """
+        graph = self._on(parameters.branch)
+        page = history.poll_changes(graph, parameters, wide_as_text=self.wide_as_text)
+        wait = plan_wait(parameters, page)
+        if wait is None:
+            return page
+        deadline = SYSTEM_CLOCK.monotonic() + wait.seconds
+        while (seconds := deadline - SYSTEM_CLOCK.monotonic()) > 0 and self.head(wait.branch) == wait.head:
+            SYSTEM_CLOCK.sleep(min(_LOOK_SECONDS, seconds))
+        return history.poll_changes(graph, wait.following, wide_as_text=self.wide_as_text)
 
     def diff(self, parameters: wr.DiffParameters) -> DiffOutput:
         """Return what differs between two states."""

@@ -23,7 +23,8 @@ from omnigraph.wire.changes import EntityChangeOutput, entity_change_output
 if TYPE_CHECKING:
     from omnigraph.graph.diff import EntityChange
     from omnigraph.schema.catalog import Catalog, Entity
-    from omnigraph.wire.requests import ChangeFilter
+    from omnigraph.wire.changes import ChangeFeedOutput
+    from omnigraph.wire.requests import ChangeFilter, FeedParameters
 
 PAGE_CHANGES_MAX: Final = 8_192
 PAGE_BYTES_MAX: Final = 4 * 1024**2
@@ -95,6 +96,29 @@ def decode_token(text: str, kind: type[Token], *, graph: str, chosen: str = "") 
 def head_of_cursor(text: str) -> str:
     """Return the commit of a cursor that this process issued."""
     return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4))[4:], type=Cursor).after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedWait:
+    """How long to wait for which branch to have another head, and the poll that follows."""
+
+    branch: str
+    head: str
+    seconds: float
+    following: FeedParameters
+
+
+def plan_wait(parameters: FeedParameters, page: ChangeFeedOutput) -> FeedWait | None:
+    """Return how to wait for a commit; None if the page has one, or if the request does not ask for it."""
+    seconds = parameters.wait or 0.0
+    if page.blocks or not seconds > 0 or not isinstance(page.cursor, str):
+        return None
+    return FeedWait(
+        branch=parameters.branch.strip(),
+        head=head_of_cursor(page.cursor),
+        seconds=seconds,
+        following=msgspec.structs.replace(parameters, cursor=page.cursor, start=None, page_token=None, wait=None),
+    )
 
 
 def rejected(reason: str) -> UsageError:

@@ -164,7 +164,7 @@ class HttpGraph:
                 f"{len(data):,}",
                 code="body_too_long",
                 kind=ErrorKind.LIMIT_EXCEEDED,
-                hint="Load it with `--store` on a machine that reaches the storage of the graph.",
+                hint="Nothing was sent. Load it without a server, on a machine that reaches the storage of the graph.",
             )
         request = HttpRequest(
             method="POST",

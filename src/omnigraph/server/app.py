@@ -25,7 +25,7 @@ from starlette.routing import Route as WebRoute
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
 from omnigraph.client.mcp import ToolCall, read_message
-from omnigraph.client.paging import head_of_cursor
+from omnigraph.client.paging import plan_wait
 from omnigraph.server.admission import Admission, Work, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.blobs import blob_response
@@ -223,7 +223,6 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
         check_length(request, limits.SERVER_BODY_BYTES_MAX)
         require_content_type(request, "application/json")
         message = await receive(request, limits.SERVER_BODY_BYTES_MAX)
-
         list_actions = partial(_allowed_actions, served.gate, actor)
         called = await run_in_thread(partial(read_message, message, list_actions))
         if isinstance(called, ToolCall):
@@ -259,6 +258,9 @@ async def _call_tool(serving: Serving, served: ServedGraph, called: ToolCall, re
     try:
         await run_in_thread(partial(_authorize, served.gate, route, call, actor))
         await _authorize_effect(served.gate, route, call, actor)
+        if isinstance(arguments, FeedParameters):
+            page = await _poll(serving, route, call, request)
+            return await run_in_thread(partial(called.answer, lambda: page, describe))
     except OmnigraphError as error:
         return called.answer_error(describe(error))
     is_read = _is_read(route, call)
@@ -324,14 +326,11 @@ async def _read(
 async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
     """Return a page of a feed. An empty one waits for the next commit if the request asks for it."""
     page: ChangeFeedOutput = await _read(serving, route, call, request)
-    seconds = call.parameters.wait or 0.0
-    if page.blocks or not seconds > 0 or not isinstance(page.cursor, str):
+    wait = plan_wait(call.parameters, page)
+    if wait is None:
         return page
-    branch, head = call.parameters.branch.strip(), head_of_cursor(page.cursor)
-    waiting = serving.waiting
-    await run_until_disconnect(request, lambda _: waiting.wait(call.graph, branch, head, seconds))
-    following = msgspec.structs.replace(call.parameters, cursor=page.cursor, start=None)
-    return await _read(serving, route, replace(call, parameters=following), request)
+    await run_until_disconnect(request, lambda _: serving.waiting.wait(call.graph, wait))
+    return await _read(serving, route, replace(call, parameters=wait.following), request)
 
 
 def _authorize(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> None:

@@ -40,12 +40,11 @@ def blob_response(blob: StoredBlob, request: WebRequest) -> Response:
     if request.method == "HEAD":
         return Response(headers={**headers, "Content-Length": str(blob.size)}, media_type=MEDIA_TYPE)
     part = find_range(request.headers, tag, blob.size)
-    content = blob.read()
     if part is None:
-        return Response(content, headers=headers, media_type=MEDIA_TYPE)
+        return Response(blob.read(), headers=headers, media_type=MEDIA_TYPE)
     start, end = part
     headers["Content-Range"] = f"bytes {start}-{end - 1}/{blob.size}"
-    return Response(content[start:end], 206, headers, MEDIA_TYPE)
+    return Response(blob.read(start, end), 206, headers, MEDIA_TYPE)
 
 
 def find_range(headers: Headers, tag: str, size: int) -> tuple[int, int] | None:

@@ -11,6 +11,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.refs import missing_reference
@@ -19,8 +21,6 @@ from omnigraph.server.served import StoredQuery, missing_query
 from omnigraph.wire import changes, commits, maintenance, requests, results, service
 
 if TYPE_CHECKING:
-    import msgspec
-
     from omnigraph.base.errors import OmnigraphError
     from omnigraph.client.local import LocalGraph
 
@@ -426,7 +426,7 @@ ROUTES: Final = (
         action=GraphAction.READ,
         subject=_branch_of_parameters,
         parameters=requests.FeedParameters,
-        run=lambda call: call.graph.poll_changes(call.parameters),
+        run=lambda call: call.graph.poll_changes(msgspec.structs.replace(call.parameters, wait=None)),
         response=changes.ChangeFeedOutput,
         statuses=(409, 410),
     ),

@@ -17,6 +17,7 @@ from omnigraph.server.errors import RequestError
 
 if TYPE_CHECKING:
     from omnigraph.client.local import LocalGraph
+    from omnigraph.client.paging import FeedWait
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -38,7 +39,7 @@ class Waiting:
         """Let every request continue: the server ends."""
         self._is_ending.set()
 
-    async def wait(self, graph: LocalGraph, branch: str, head: str, seconds: float) -> None:
+    async def wait(self, graph: LocalGraph, wait: FeedWait) -> None:
         """Return when the head of a branch is another commit, or after some seconds."""
         if self._waiting >= limits.SERVER_WAITING_MAX:
             raise RequestError(
@@ -49,8 +50,8 @@ class Waiting:
             )
         self._waiting += 1
         try:
-            with anyio.move_on_after(min(seconds, limits.SERVER_WAIT_SECONDS_MAX)):
-                while not self._is_ending.is_set() and await self._read_head(graph, branch) == head:
+            with anyio.move_on_after(min(wait.seconds, limits.SERVER_WAIT_SECONDS_MAX)):
+                while not self._is_ending.is_set() and await self._read_head(graph, wait.branch) == wait.head:
                     with anyio.move_on_after(_LOOK_SECONDS):
                         await self._is_ending.wait()
         finally:

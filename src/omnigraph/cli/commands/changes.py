@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.base.clock import SYSTEM_CLOCK, format_timestamp
+from omnigraph.base.clock import format_timestamp
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch, CommitId, require_finite
@@ -63,7 +63,6 @@ Follow = Annotated[
 _SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
 _PAGE: Final = 1_000
 """How many changes one request asks for."""
-_POLL_SECONDS: Final = 0.5
 _FOLLOW_SECONDS: Final = 20.0
 """How long one request of `--follow` waits for a commit."""
 
@@ -198,7 +197,7 @@ def poll(
             code="usage",
             hint="Pass `--format jsonl` instead of `--json`.",
         )
-    reached = target.connect()
+    client = target.connect().client
     wait = _FOLLOW_SECONDS if follow else wait
 
     import msgspec
@@ -206,15 +205,10 @@ def poll(
     from omnigraph.wire.requests import FeedParameters
 
     parameters = FeedParameters(
-        branch=branch,
-        start=f"after:{cursor}" if cursor is not None else start or "now",
-        limit=_PAGE,
-        wait=wait or None if reached.is_served else None,
+        branch=branch, start=f"after:{cursor}" if cursor is not None else start or "now", limit=_PAGE, wait=wait or None
     )
     while True:
-        feed = _Feed(reached.client, parameters, limit)
-        if not reached.is_served:
-            feed.wait_for_commit(wait)
+        feed = _Feed(client, parameters, limit)
         if not follow:
             break
         if feed.has_blocks:
@@ -239,17 +233,6 @@ class _Feed:
     def has_blocks(self) -> bool:
         """Whether the first page has commits."""
         return bool(self._page.blocks)
-
-    def wait_for_commit(self, seconds: float) -> None:
-        """Read the first page again until it has a commit or the time is over."""
-        import msgspec
-
-        deadline = SYSTEM_CLOCK.monotonic() + seconds
-        cursor = self._page.cursor if isinstance(self._page.cursor, str) else None
-        parameters = msgspec.structs.replace(self._parameters, start=None, cursor=cursor)
-        while not self._page.blocks and SYSTEM_CLOCK.monotonic() < deadline:
-            SYSTEM_CLOCK.sleep(min(_POLL_SECONDS, max(0.0, deadline - SYSTEM_CLOCK.monotonic())))
-            self._page = self._client.poll_changes(parameters)
 
     def blocks(self) -> Iterator[ChangeBlockOutput]:
         """Yield the blocks. The changes of a large commit are divided into several blocks."""

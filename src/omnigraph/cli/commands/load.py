@@ -179,6 +179,8 @@ def _load_on_server(
     try:
         document = reached.client.load(LoadParameters(**parameters), body)
     except OmnigraphError as error:
+        if error.code == "body_too_long":
+            error.advice += Hint("Pass `--store URI` there.")
         raise _with_file(error, "<stdin>" if path == "-" else path) from error
     summary = f"loaded {format_count(document.total_entities, 'entity', 'entities')}"
     if document.commit is not None:

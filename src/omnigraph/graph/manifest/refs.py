@@ -20,7 +20,14 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot, require_unmoved_graph
+from omnigraph.graph.manifest.snapshot import (
+    MAIN,
+    Snapshot,
+    find_named_commit,
+    read_commit_snapshot,
+    read_snapshot,
+    require_unmoved_graph,
+)
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.storage.location import Location
 
@@ -154,6 +161,25 @@ def read_reference(root: Location, name: str) -> Snapshot:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
+    record, branch = _find_record(main, name)
+    return read_commit_snapshot(main.root, record.id, branch)[0]
+
+
+def read_named_commit(root: Location, name: str) -> tuple[Snapshot, CommitRecord]:
+    """Read the commit that `read_reference` resolves, and the newest state of its branch.
+
+    The commit can be one whose own state `cleanup` deleted.
+    """
+    main = read_snapshot(root)
+    if name in main.state.branches:
+        newest = read_snapshot(root, name)
+        return newest, find_named_commit(newest, newest.head)
+    record, branch = _find_record(main, name)
+    return read_snapshot(root, branch), record
+
+
+def _find_record(main: Snapshot, name: str) -> tuple[CommitRecord, str]:
+    """Return the commit of an id, and the live branch that it was written on."""
 
     def read_all_ids() -> Iterator[CommitId]:
         return (commit for manifest in _open_manifests(main) for commit in manifest.read_commit_ids())
@@ -163,7 +189,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
     record = next((record for record in records if record is not None), None)
     if record is None:
         raise missing_reference(name)
-    return _read_on_own_branch(main, record)
+    return record, _own_branch(main, record)
 
 
 def missing_reference(name: str) -> NotFoundError:
@@ -185,7 +211,7 @@ def _open_manifests(main: Snapshot) -> Iterator[Manifest]:
             yield open_manifest(main.root, lance_branch=branch.lance_branch)
 
 
-def _read_on_own_branch(main: Snapshot, record: CommitRecord) -> Snapshot:
+def _own_branch(main: Snapshot, record: CommitRecord) -> str:
     lance_branch = record.manifest_hint.branch
     branches = main.state.branches.values()
     owner = next((branch for branch in branches if branch.lance_branch == lance_branch), None)
@@ -196,4 +222,4 @@ def _read_on_own_branch(main: Snapshot, record: CommitRecord) -> Snapshot:
             hint=hint("Use the commit that merged it. Run {} to find it.", action("commit list")),
             facts={"commit": record.id, "branch": record.branch},
         )
-    return read_commit_snapshot(main.root, record.id, owner.name)[0]
+    return owner.name

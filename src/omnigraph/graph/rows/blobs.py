@@ -16,7 +16,7 @@ from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.graph.manifest.snapshot import Snapshot, open_own_table
 from omnigraph.graph.rows.entity_rows import blob_names, column_names
 from omnigraph.storage.lance.dataset import ADDRESS, Dataset
-from omnigraph.storage.lance.read import find_rows, read_blobs
+from omnigraph.storage.lance.read import find_rows, read_blob_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,9 @@ class StoredBlob:
     size: int
     tag: str
 
-    def read(self) -> bytes:
-        """Return its bytes."""
-        (content,) = read_blobs(self.dataset, self.column, [self.address])
-        return content or b""
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Return its bytes, or a part of them. Only this part is read from storage."""
+        return read_blob_range(self.dataset, self.column, self.address, start, self.size if end is None else end)
 
 
 def find_blob(snapshot: Snapshot, type_name: str, entity_id: str, name: str) -> StoredBlob:

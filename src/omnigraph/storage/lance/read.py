@@ -202,6 +202,15 @@ def read_blobs(dataset: Dataset, column: str, addresses: Sequence[int]) -> list[
     return [content for _, content in blobs]
 
 
+def read_blob_range(dataset: Dataset, column: str, address: int, start: int, end: int) -> bytes:
+    """Read a part of the blob of one row."""
+    with translate_errors("read a blob", dataset.uri):
+        (blob,) = dataset.native.take_blobs(column, addresses=[address])
+        assert blob is not None, "the caller checked that the row has a blob"
+        with blob:
+            return bytes(blob.read_range(start, end - start))
+
+
 def _has_matching_brackets(where: str) -> bool:
     """Return whether the brackets outside of string literals and quoted names match."""
     depth = 0
