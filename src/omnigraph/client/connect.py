@@ -20,12 +20,13 @@ from omnigraph.api.results import Result, ResultSource
 from omnigraph.api.texts import build_schema, read_schema, source_name
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
+from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.client.credentials import find_token
 from omnigraph.client.errors import conflict_of_document
 from omnigraph.client.http import Connection
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.client.remote import HttpGraph, choose_graph
+from omnigraph.client.values import change_value, commit_value, explained_step_value, load_counts_value, to_arrow
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.mutation.stage import EntityCounts
 from omnigraph.engine.mutation.text import MutationResult
@@ -34,26 +35,16 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.prepare import ExplainResult
 from omnigraph.engine.run import Stream
 from omnigraph.graph.branch_list import BranchStatus
-from omnigraph.graph.diff import ChangeKind, EntityChange, EntityChanges
+from omnigraph.graph.diff import EntityChange, EntityChanges
 from omnigraph.graph.feed import NOT_IN_HISTORY, ChangeFeed, CommitChanges, SchemaStep, feed_gap
-from omnigraph.graph.manifest.records import (
-    BranchParent,
-    BranchRecord,
-    CommitRecord,
-    Pin,
-    TableId,
-    TableMove,
-    WriteOperation,
-)
+from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord, TableId
 from omnigraph.graph.merge.request import make_resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeResult, TableCounts
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep
 from omnigraph.maintenance.indexed_load import LoadResult
 from omnigraph.pipeline.load.plan import require_mode
-from omnigraph.pipeline.load.run import LoadCounts
 from omnigraph.query.checks.run import check_query
-from omnigraph.query.explain import ExplainedStep, StepFigures
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.statements import ReadPlan
@@ -64,18 +55,9 @@ from omnigraph.wire import requests as wr
 
 if TYPE_CHECKING:
     from omnigraph.schema.catalog import Catalog
-    from omnigraph.wire.changes import (
-        ChangeBlockOutput,
-        ChangeFeedOutput,
-        CommitChangesOutput,
-        DiffOutput,
-        EntityChangeOutput,
-        EntityStateOutput,
-    )
-    from omnigraph.wire.commits import BranchOutput, CommitOutput, PinOutput
-    from omnigraph.wire.results import LoadedTypeOutput
+    from omnigraph.wire.changes import ChangeBlockOutput, ChangeFeedOutput, CommitChangesOutput, DiffOutput
+    from omnigraph.wire.commits import BranchOutput
 
-_KINDS: Final = {"insert": ChangeKind.INSERTED, "update": ChangeKind.UPDATED, "delete": ChangeKind.DELETED}
 _PAGE: Final = 1_000
 """How many changes one request asks for."""
 
@@ -144,7 +126,7 @@ class RemoteGraph:
         request = wr.QueryRequest(query=text, name=name, params=_plain(params), **state)
         document = self.client.query(request)
         schema = self._result_schema(text, name, document.graph_commit_id)
-        columns = [_to_arrow([row[member.name] for row in document.rows], member.type) for member in schema]
+        columns = [to_arrow([row[member.name] for row in document.rows], member.type) for member in schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         source = ResultSource(document.query_name, document.target.branch, 0, document.graph_commit_id)
         return Result(source, Stream(schema, iter([batch]), Budget(EngineOptions())))
@@ -177,7 +159,7 @@ class RemoteGraph:
             nodes=EntityCounts(**document.nodes),
             edges=EntityCounts(**document.edges),
             actor=document.actor_id,
-            commit=None if document.commit is None else _commit(document.commit),
+            commit=None if document.commit is None else commit_value(document.commit),
         )
 
     def explain(
@@ -203,7 +185,7 @@ class RemoteGraph:
             branch=document.target.branch or self.branch,
             commit=document.graph_commit_id,
             text=document.text,
-            steps=tuple(map(_explained_step, document.steps)),
+            steps=tuple(map(explained_step_value, document.steps)),
         )
 
     # Data
@@ -235,12 +217,12 @@ class RemoteGraph:
             mode=document.mode,
             counts={alias: loaded.entities_loaded for alias, loaded in types.items()},
             actor=document.actor_id,
-            commit=None if document.commit is None else _commit(document.commit),
+            commit=None if document.commit is None else commit_value(document.commit),
             dry_run=document.dry_run,
             branch_created=document.branch_created,
             base_branch=document.base_branch,
             runner=document.runner,
-            changes={alias: _load_counts(loaded) for alias, loaded in types.items()} if document.commit else {},
+            changes={alias: load_counts_value(loaded) for alias, loaded in types.items()} if document.commit else {},
         )
 
     def export(
@@ -347,7 +329,7 @@ class RemoteGraph:
         members = {"source": source, "target": self.branch, "dry_run": dry_run, "strategy": strategy}
         request = msgspec.convert({**members, "resolve": decisions or None}, wr.BranchMergeRequest)
         document = self.client.merge(request)
-        commit = None if document.commit is None else _commit(document.commit)
+        commit = None if document.commit is None else commit_value(document.commit)
         steps = self._schema_steps(commit, document.schema_steps) if commit and document.schema_steps else ()
         return MergeResult(
             source=document.source,
@@ -370,7 +352,7 @@ class RemoteGraph:
             ['mutate', 'init']
         """
         listed = self.client.list_commits(wr.CommitListParameters(branch=self.branch, limit=limit))
-        return tuple(map(_commit, listed.commits))
+        return tuple(map(commit_value, listed.commits))
 
     def get_commit(self, commit: str) -> CommitRecord:
         """Return a commit of any branch, by its id or a unique part of it; `HEAD` is the newest of the branch.
@@ -379,7 +361,7 @@ class RemoteGraph:
             >>> served.get_commit("HEAD").operation.value
             'mutate'
         """
-        return self.log(1)[0] if commit == "HEAD" else _commit(self.client.get_commit(commit))
+        return self.log(1)[0] if commit == "HEAD" else commit_value(self.client.get_commit(commit))
 
     def diff(self, left: str, right: str | None = None) -> EntityChanges:
         """Return the changes from one branch or commit to another; with one commit, what it changed.
@@ -404,7 +386,7 @@ class RemoteGraph:
             token: str | None = None
             while True:
                 page = read_page(token)
-                yield from map(_change, page.changes)
+                yield from map(change_value, page.changes)
                 if not isinstance(page.next_page_token, str):
                     return
                 token = page.next_page_token
@@ -474,8 +456,8 @@ class RemoteGraph:
     def _commit_changes(self, blocks: list[ChangeBlockOutput]) -> CommitChanges:
         """Return a commit of a feed. A feed has only its cause, so the commit is read, and its schema if it changed."""
         document = self.client.get_commit(blocks[0].cause.graph_commit_id)
-        commit = _commit(document)
-        changes = tuple(_change(change) for block in blocks for change in block.changes)
+        commit = commit_value(document)
+        changes = tuple(change_value(change) for block in blocks for change in block.changes)
         moved = {TableId(move.table_id): move.table_key for move in document.tables if move.table_key is not None}
         names = {**moved, **{TableId(change.table_id): change.table for change in changes}}
         outputs = [step for block in blocks if isinstance(block.schema_steps, list) for step in block.schema_steps]
@@ -510,7 +492,7 @@ class RemoteGraph:
             creator=branch.actor_id,
             created_us=branch.created_at,
         )
-        head = None if branch.graph_commit_id is None else _commit(self.client.get_commit(branch.graph_commit_id))
+        head = None if branch.graph_commit_id is None else commit_value(self.client.get_commit(branch.graph_commit_id))
         return BranchStatus(
             record=record, head=head, ahead=branch.ahead, behind=branch.behind, error=branch.error or ""
         )
@@ -534,92 +516,3 @@ def _read_lines(data: str | PathLike[str] | BinaryIO | Iterable[Mapping[str, Any
     if hasattr(data, "read"):
         return bytes(data.read())
     return b"".join(msgspec.json.encode(item) + b"\n" for item in data)
-
-
-def _load_counts(loaded: LoadedTypeOutput) -> LoadCounts:
-    return msgspec.convert(
-        {name: value for name, value in msgspec.to_builtins(loaded).items() if name not in ("name", "entities_loaded")},
-        LoadCounts,
-    )
-
-
-def _commit(document: CommitOutput) -> CommitRecord:
-    return CommitRecord(
-        id=CommitId(document.graph_commit_id),
-        parent=None if document.parent_commit_id is None else CommitId(document.parent_commit_id),
-        merged_parent=None if document.merged_parent_commit_id is None else CommitId(document.merged_parent_commit_id),
-        branch=document.graph_branch,
-        branch_id=BranchId(""),
-        actor=document.actor_id,
-        operation=WriteOperation(document.operation),
-        operation_id=OperationId(""),
-        created_us=document.created_at,
-        manifest_hint=Pin(None, document.graph_manifest_version),
-        tables=tuple(
-            TableMove(TableId(move.table_id), _pin(move.before), _pin(move.after)) for move in document.tables
-        ),
-        counts=document.counts,
-        schema_hash=SchemaHash(""),
-    )
-
-
-def _pin(document: PinOutput | None) -> Pin | None:
-    return None if document is None else Pin(document.branch, document.version)
-
-
-def _explained_step(document: dict[str, Any]) -> ExplainedStep:
-    figures = {name: value for name, value in document.items() if name not in ("number", "depth", "step")}
-    return ExplainedStep(document["number"], document["depth"], document["step"], msgspec.convert(figures, StepFigures))
-
-
-def _change(document: EntityChangeOutput) -> EntityChange:
-    states = [
-        None if isinstance(state, msgspec.UnsetType) else _entity(document, state)
-        for state in (document.before, document.after)
-    ]
-    properties = next(
-        tuple(state.properties)
-        for state in (document.after, document.before)
-        if not isinstance(state, msgspec.UnsetType)
-    )
-    return EntityChange(
-        table=f"{document.kind}:{document.type.name}",
-        table_id=document.type.id,
-        id=document.id,
-        kind=_KINDS[document.op],
-        before=states[0],
-        after=states[1],
-        properties=properties,
-    )
-
-
-def _entity(document: EntityChangeOutput, state: EntityStateOutput) -> dict[str, Any]:
-    """Return an entity as an object that `load` reads."""
-    values = {name: value for name, value in state.properties.items() if value is not None}
-    data = {"id": document.id, **values}
-    if isinstance(state.endpoints, msgspec.UnsetType):
-        return {"type": document.type.name, "data": data}
-    return {"edge": document.type.name, "from": state.endpoints.source, "to": state.endpoints.target, "data": data}
-
-
-def _to_arrow(values: list[Any], kind: Any) -> Any:
-    """Return JSON values as an Arrow array. Times and numbers that JSON has as text are parsed."""
-    if pa.types.is_struct(kind):
-        members = [
-            _to_arrow([None if value is None else value.get(member.name) for value in values], member.type)
-            for member in kind
-        ]
-        mask = pa.array([value is None for value in values], pa.bool_())
-        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        if not _is_text_in_json(kind.value_type):
-            return pa.array(values, kind)
-        texts = pa.array(values, pa.list_(pa.utf8()))
-        return texts.cast(kind)
-    if _is_text_in_json(kind):
-        return pa.array(values, pa.utf8()).cast(kind)
-    return pa.array(values, kind)
-
-
-def _is_text_in_json(kind: Any) -> bool:
-    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_binary(kind))
