@@ -5,11 +5,12 @@ A request waits a short time for a place and is then rejected, so that a busy se
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -19,6 +20,7 @@ from omnigraph.base.errors import ErrorKind
 from omnigraph.server.errors import RequestError
 
 Work = TypeVar("Work")
+_UNLIMITED: Final = anyio.CapacityLimiter(math.inf)
 
 
 class Lane:
@@ -38,6 +40,16 @@ class Lane:
     async def place(self) -> AsyncIterator[None]:
         """Hold a place; raise if none becomes free in time."""
         holder = object()
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(holder)  # without a timer, which most requests do not need
+        except anyio.WouldBlock:
+            await self._wait_for_place(holder)
+        try:
+            yield
+        finally:
+            self._limiter.release_on_behalf_of(holder)
+
+    async def _wait_for_place(self, holder: object) -> None:
         with anyio.move_on_after(self._wait_seconds) as waiting:
             await self._limiter.acquire_on_behalf_of(holder)
         if waiting.cancelled_caught:
@@ -47,10 +59,6 @@ class Lane:
                 kind=ErrorKind.UNAVAILABLE,
                 hint="Repeat the request later.",
             )
-        try:
-            yield
-        finally:
-            self._limiter.release_on_behalf_of(holder)
 
     async def run(self, work: Callable[[], Work]) -> Work:
         """Run a function in a thread. It completes even if the request ends."""
@@ -60,7 +68,7 @@ class Lane:
 
 async def run_in_thread(work: Callable[[], Work]) -> Work:
     """Run a function in a thread; the lanes limit how many run."""
-    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+    return await anyio.to_thread.run_sync(work, limiter=_UNLIMITED)
 
 
 class Admission:

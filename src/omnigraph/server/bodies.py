@@ -5,6 +5,7 @@ In: a request and its route. Out: values of `wire`, or an error that names what 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -60,7 +61,7 @@ def _body_too_long(size_max: int, size: int | None = None) -> RequestError:
 
 def decode_parameters(request: WebRequest, kind: type[WireRequest]) -> Any:
     """Return the parameters of the URL. Values that may repeat are lists."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = _fields(kind)
     values: dict[str, Any] = {}
     for name in request.query_params:
         if name not in fields:
@@ -77,6 +78,11 @@ def decode_parameters(request: WebRequest, kind: type[WireRequest]) -> Any:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _bad_request(f"invalid parameters: {error}", "parameter_invalid") from error
+
+
+@cache
+def _fields(kind: type[WireRequest]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def read_condition(request: WebRequest, route: Route) -> str | None:

@@ -48,6 +48,10 @@ class Subject:
 class ActionGate(Protocol):
     """Decides what actors may do with a graph."""
 
+    @property
+    def depends_on_subject(self) -> bool:
+        """Whether it decides by branches and queries, so that they must be read first."""
+
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
         """Raise unless the actor may do it."""
 
@@ -63,6 +67,7 @@ class AccessGate:
     """The gate of a server without a policy: every token may do the same."""
 
     state: AccessState
+    depends_on_subject = False
 
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:  # noqa: ARG002  # the same for all
         """Raise unless the actor may do it."""
@@ -90,6 +95,7 @@ class PolicyActionGate:
 
     policy: Callable[[], CompiledPolicy]
     list_branches: Callable[[], list[str]]
+    depends_on_subject = True
 
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
         """Raise unless the policy allows it. A read of two branches must be allowed for each of them."""

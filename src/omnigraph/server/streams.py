@@ -38,20 +38,17 @@ async def run_until_disconnect(request: Request, work: Callable[[Event], Awaitab
     outcome: list[Work] = []
     failures: list[Exception] = []
 
-    async def run() -> None:
-        try:
-            outcome.append(await work(cancelled))
-        except Exception as failure:  # a task group would raise it inside an exception group
-            failures.append(failure)
-        tasks.cancel_scope.cancel()
-
     def cancel() -> None:
         cancelled.set()
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, request.receive, cancel)
-        tasks.start_soon(run)
+        try:
+            outcome.append(await work(cancelled))
+        except Exception as failure:  # the task group would raise it inside an exception group
+            failures.append(failure)
+        tasks.cancel_scope.cancel()
     if failures and not cancelled.is_set():
         raise failures[0]
     if not outcome:
