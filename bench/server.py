@@ -178,7 +178,10 @@ def main() -> None:
         await request.body()
         return JSONResponse({})
 
-    listener = socket.create_server(("127.0.0.1", 0))
+    # With the protocol named, asyncio turns off Nagle's algorithm, which adds 40 ms to each response.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     print(f"OMNIGRAPH_LISTEN_ADDR=127.0.0.1:{listener.getsockname()[1]}", flush=True)
     app = Starlette(routes=[Route("/", empty, methods=["POST"])])
     uvicorn.Server(uvicorn.Config(app, http="httptools", lifespan="off", log_config=None)).run([listener])
