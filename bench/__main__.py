@@ -27,6 +27,7 @@ BENCHMARKS: Final = (
     "executors",
     "query",
     "search",
+    "embed",
     "optimize",
     "cleanup",
     "delta",

@@ -64,6 +64,13 @@ SECTIONS: Final = (
         ),
     ),
     Section(
+        "Embeddings",
+        "`embed` of rows without a vector on Spark, with mock vectors, in waves with one commit each, compared with a "
+        "pass of plain Lance in one process, which computes the same vectors and adds them as a column in one commit. "
+        "Then the time of the last waves over that of the first ones.",
+        ("embed",),
+    ),
+    Section(
         "Maintenance",
         "Optimize compared with the equivalent Lance calls, cleanup compared with Lance's cleanup, and both compared "
         "with delta-rs on the same rows.",

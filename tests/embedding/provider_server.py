@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from omnigraph.embedding.kinds.mock import make_mock_vector
+from omnigraph.embedding.vectors import make_mock_vector
 
 Fault = Callable[["ProviderHandler", dict[str, Any]], bool]
 """Answers a request in a wrong way and returns True, or returns False for the right answer."""
@@ -40,8 +40,9 @@ class ProviderHandler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.provider.requests.append((self.path, dict(self.headers), body))
         fault = self.provider.faults.pop(0) if self.provider.faults else self.provider.always
-        if fault is None or not fault(self, body):
-            self.answer(200, right_answer(body))
+        with suppress(ConnectionError):  # the client has not waited for the answer
+            if fault is None or not fault(self, body):
+                self.answer(200, right_answer(body))
 
     def answer(self, status: int, document: Any, **headers: str) -> None:
         """Send a response."""
@@ -67,11 +68,31 @@ def right_answer(body: dict[str, Any]) -> dict[str, Any]:
     """Return the vectors of a request, longer than 1 and in another order than the texts."""
     texts = texts_of(body)
     size = body["dimensions"] if "input" in body else body["requests"][0]["outputDimensionality"]
-    vectors = [[value * 3 for value in make_mock_vector(text, size)] for text in texts]
+    vectors = [(make_mock_vector(text, size) * 3).tolist() for text in texts]
     if "requests" in body:
         return {"embeddings": [{"values": vector} for vector in vectors]}
     rows = [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     return {"data": rows[::-1]}
+
+
+def status(code: int, **headers: str) -> Fault:
+    """Return a fault: a response with this status, whose body contains the key."""
+
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        handler.answer(code, {"error": f"no {handler.headers['Authorization']}"}, **headers)
+        return True
+
+    return fault
+
+
+def cut_off(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+    """Close the connection before the response is complete."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"data": [')
+    handler.close_connection = True
+    return True
 
 
 @contextmanager

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.embedding.http import EmbeddingFailedError, HttpEmbedder
-from omnigraph.embedding.kinds.mock import make_mock_vector
-from omnigraph.embedding.kinds.request import EmbeddingBatch, RejectedText, TextPurpose
+from omnigraph.embedding.protocols import EmbeddingBatch, RejectedText, TextPurpose
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
+from omnigraph.embedding.vectors import make_mock_vector
+from omnigraph.embedding.waits import RequestPace
 from tests.embedding.provider_server import (
     Fault,
     ProviderHandler,
     ProviderServer,
+    cut_off,
     right_answer,
     running_provider,
+    status,
     texts_of,
 )
 
@@ -34,20 +38,17 @@ def server() -> Iterator[ProviderServer]:
 
 
 def embedder(
-    server: ProviderServer, kind: ProviderKind = ProviderKind.OPENAI_COMPATIBLE, **changes: Any
+    server: ProviderServer,
+    kind: ProviderKind = ProviderKind.OPENAI_COMPATIBLE,
+    *,
+    pace: RequestPace | None = None,
+    wait: Callable[[float], None] = SYSTEM_CLOCK.sleep,
+    **changes: Any,
 ) -> HttpEmbedder:
     settings = EmbeddingSettings(
         kind=kind, base_url=server.url, model="m1", key_variable="TEST_KEY", backoff_seconds=0.0, deadline_seconds=None
     )
-    return HttpEmbedder(settings=replace(settings, **changes), environment={"TEST_KEY": KEY})
-
-
-def status(code: int, **headers: str) -> Fault:
-    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
-        handler.answer(code, {"error": f"no {handler.headers['Authorization']}"}, **headers)
-        return True
-
-    return fault
+    return HttpEmbedder(replace(settings, **changes), {"TEST_KEY": KEY}, pace=pace, wait=wait)
 
 
 def document(change: Any) -> Fault:
@@ -58,15 +59,6 @@ def document(change: Any) -> Fault:
     return fault
 
 
-def cut_off(handler: ProviderHandler, body: dict[str, Any]) -> bool:
-    handler.send_response(200)
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
-    handler.wfile.write(b'{"data": [')
-    handler.close_connection = True
-    return True
-
-
 def test_openai_request_and_vectors_in_the_order_of_the_texts(server: ProviderServer) -> None:
     assert embedder(server).embed(BATCH) == VECTORS
     [(path, headers, body)] = server.requests
@@ -74,9 +66,11 @@ def test_openai_request_and_vectors_in_the_order_of_the_texts(server: ProviderSe
     assert body == {"model": "m1", "input": ["alpha", "beta", "gamma"], "dimensions": 4}
 
 
-@pytest.mark.parametrize(("purpose", "task"), [("query", "RETRIEVAL_QUERY"), ("document", "RETRIEVAL_DOCUMENT")])
-def test_gemini_request(server: ProviderServer, purpose: str, task: str) -> None:
-    batch = replace(BATCH, purpose=TextPurpose(purpose))
+@pytest.mark.parametrize(
+    ("purpose", "task"), [(TextPurpose.QUERY, "RETRIEVAL_QUERY"), (TextPurpose.DOCUMENT, "RETRIEVAL_DOCUMENT")]
+)
+def test_gemini_request(server: ProviderServer, purpose: TextPurpose, task: str) -> None:
+    batch = replace(BATCH, purpose=purpose)
     assert embedder(server, ProviderKind.GEMINI).embed(batch) == VECTORS
     [(path, headers, body)] = server.requests
     assert (path, headers["x-goog-api-key"]) == ("/v1/models/m1:batchEmbedContents", KEY)
@@ -98,7 +92,32 @@ def test_a_temporary_fault_does_not_change_the_result(server: ProviderServer, na
     server.faults = [RECOVERED[name], RECOVERED[name]]
     client = embedder(server)
     assert client.embed(BATCH) == VECTORS
-    assert (len(server.requests), client.count.requests, client.count.retries) == (3, 3, 2)
+    assert (len(server.requests), client.requests, client.retries) == (3, 3, 2)
+
+
+def test_retry_after_is_waited_for_before_the_next_request(server: ProviderServer) -> None:
+    server.faults = [status(429, Retry_After="7"), status(503, Retry_After="Wed, 18 Nov 2099 09:30:00 GMT")]
+    waits: list[float] = []
+    assert embedder(server, wait=waits.append).embed(BATCH) == VECTORS
+    assert waits == [0.0, 7.0, 0.0, 30.0, 0.0]
+
+
+def test_no_other_request_is_sent_after_a_stop_during_the_wait(server: ProviderServer) -> None:
+    def stop(seconds: float) -> None:
+        if seconds:
+            raise InterruptedError
+
+    server.always = status(429, Retry_After="7")
+    with pytest.raises(InterruptedError):
+        embedder(server, wait=stop).embed(BATCH)
+    assert len(server.requests) == 1
+
+
+def test_a_pace_delays_each_request_and_not_its_deadline(server: ProviderServer) -> None:
+    waits: list[float] = []
+    client = embedder(server, deadline_seconds=600.0, pace=RequestPace(3600.0, 60.0), wait=waits.append)
+    assert [client.embed(BATCH), client.embed(BATCH)] == [VECTORS, VECTORS]
+    assert waits == [60.0, pytest.approx(3660.0, abs=60)]
 
 
 @pytest.mark.parametrize(("code", "requests"), [(500, 3), (429, 3), (401, 1), (403, 1), (404, 1), (302, 1)])
@@ -131,6 +150,7 @@ def test_a_rejected_text_does_not_reject_the_others(server: ProviderServer) -> N
         ([0.0] * 4, "invalid vector: expected a vector with a direction, got zero"),
         ([1.0] * 3, "invalid vector: expected 4 numbers, got 3"),
         (["x"] * 4, "invalid vector: expected numbers"),
+        ([[1.0, 2.0]] * 4, "invalid vector: expected numbers"),
     ],
 )
 def test_an_invalid_vector_rejects_only_its_text(server: ProviderServer, vector: list[Any], reason: str) -> None:
@@ -155,12 +175,12 @@ def test_a_model_with_another_length_ends_the_run(server: ProviderServer, texts:
     with pytest.raises(OmnigraphError, match="expected 4 numbers, got 3") as caught:
         embedder(server).embed(replace(BATCH, texts=texts))
     assert (caught.value.code, len(server.requests)) == ("embedding_malformed", 1)
-    assert str(caught.value.hint) == "Use the provider and the model that created the vectors of the graph."
+    assert str(caught.value.hint) == "Use a model with vectors of 4 numbers, or declare the property as `Vector(3)`."
 
 
 def test_a_missing_key_is_an_error_that_names_the_variable(server: ProviderServer) -> None:
     with pytest.raises(OmnigraphError, match="TEST_KEY") as caught:
-        replace(embedder(server), environment={}).embed(BATCH)
+        HttpEmbedder(embedder(server).settings, {}).embed(BATCH)
     assert (caught.value.code, server.requests) == ("embedding_key_missing", [])
 
 
@@ -176,7 +196,7 @@ def test_a_missing_key_names_each_variable_that_is_read(variables: dict[str, str
     settings = read_settings({f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()})
     assert settings is not None
     with pytest.raises(OmnigraphError) as caught:
-        HttpEmbedder(settings=settings, environment={}).embed(BATCH)
+        HttpEmbedder(settings, {}).embed(BATCH)
     assert caught.value.message.endswith(f"expected it in the variable {names}")
 
 

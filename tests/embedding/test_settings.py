@@ -1,18 +1,15 @@
-"""Settings of providers from variables: a table; mock vectors; the pauses of retries."""
+"""Settings of providers from variables: tables."""
 
 from __future__ import annotations
 
 import pytest
 
 from omnigraph.base.errors import UsageError
-from omnigraph.embedding.kinds.mock import make_mock_vector
-from omnigraph.embedding.retry import is_retried, is_split, pause_seconds
-from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
+from omnigraph.embedding.settings import read_settings
 
 OPENROUTER = "https://openrouter.ai/api/v1"
 OPENAI = "https://api.openai.com/v1"
 GEMINI = "https://generativelanguage.googleapis.com/v1beta"
-ALPHA = (-0.37576951, -0.32706985, 0.11154571, 0.46899975, -0.46652522, 0.14769394, -0.50827646, -0.14702085)
 OWN = "http://127.0.0.1:11434/v1"
 
 
@@ -72,27 +69,3 @@ def test_a_base_url_without_a_model_is_an_error() -> None:
     with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_MODEL is missing") as caught:
         read_settings({"OMNIGRAPH_EMBED_BASE_URL": OWN})
     assert str(caught.value.hint) == "Set OMNIGRAPH_EMBED_MODEL to the name of a model of this server."
-
-
-def test_mock_vector_of_alpha() -> None:
-    # Computed once from the definition; graphs that were filled with mock vectors depend on it.
-    assert make_mock_vector("alpha", 8) == pytest.approx(ALPHA, abs=1e-7)
-
-
-@pytest.mark.parametrize(("status", "retried", "split"), [
-    (None, True, False), (400, False, True), (401, False, False), (408, True, False), (409, True, False),
-    (413, False, True), (422, False, True), (429, True, False), (500, True, False), (503, True, False),
-])  # fmt: skip
-def test_which_failures_are_retried(status: int | None, retried: bool, split: bool) -> None:
-    assert (is_retried(status), is_split(status)) == (retried, split)
-
-
-def test_pauses_double_up_to_a_limit_and_follow_the_server() -> None:
-    settings = EmbeddingSettings(kind=ProviderKind.MOCK, base_url="", model="", key_variable=None)
-    assert [pause_seconds(settings, attempt, None, 1.0) for attempt in (1, 2, 3, 20)] == [0.2, 0.4, 0.8, 30.0]
-    assert pause_seconds(settings, 1, None, 0.0) == pytest.approx(0.1)
-    assert [pause_seconds(settings, 1, after, 0.5) for after in ("2", "3600", "soon")] == [
-        2.0,
-        30.0,
-        pytest.approx(0.15),
-    ]

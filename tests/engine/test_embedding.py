@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.embedding.kinds.mock import make_mock_vector
+from omnigraph.embedding.vectors import make_mock_vector
 from tests.embedding.provider_server import ProviderServer, running_provider
 
 SCHEMA = """\

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.progress import Progress
-from omnigraph.pipeline.runner import LocalRunner, TaskError, TaskSize, report_partial, task
+from omnigraph.pipeline.runner import LocalRunner, TaskError, TaskSize, raise_if_stopped, report_partial, task
 from tests.waiting import SECONDS_MAX
 
 
@@ -119,6 +119,21 @@ def test_failed_task_starts_no_other_and_waits_for_running_ones() -> None:
     with pytest.raises(ConflictError):
         LocalRunner(threads_max=2)(run, [0, 1, *range(2, 50)])
     assert gate.finished == [0]
+
+
+def test_failed_task_ends_the_waits_of_the_others() -> None:
+    waits = threading.Event()
+
+    def run(number: int) -> int:
+        if number == 0:
+            waits.set()
+            raise_if_stopped(2 * SECONDS_MAX)
+            raise AssertionError("the run was not stopped")
+        assert waits.wait(SECONDS_MAX)
+        raise ConflictError("failed", code="race")
+
+    with pytest.raises(ConflictError):
+        LocalRunner(threads_max=2)(run, [0, 1])
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

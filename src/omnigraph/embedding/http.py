@@ -10,35 +10,21 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.clock import SYSTEM_CLOCK, to_datetime
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import ErrorKind, Fact, MachineError, OmnigraphError
-from omnigraph.embedding.kinds.gemini import make_gemini_request, parse_gemini_response
-from omnigraph.embedding.kinds.openai import make_openai_request, parse_openai_response
-from omnigraph.embedding.kinds.request import (
-    EmbeddingBatch,
-    InvalidResponseError,
-    ProviderRequest,
-    RejectedText,
-    RequestCount,
-    TextPurpose,
-)
-from omnigraph.embedding.normalize import InvalidVectorError, no_usable_vector, normalize
-from omnigraph.embedding.pace import PacedClock
-from omnigraph.embedding.retry import is_retried, is_split, pause_seconds
-from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.base.errors import ErrorKind, MachineError, OmnigraphError
+from omnigraph.embedding.protocols import PROTOCOLS, EmbeddingBatch, InvalidResponseError, ProviderRequest, RejectedText
+from omnigraph.embedding.settings import EmbeddingSettings
+from omnigraph.embedding.vectors import InvalidVectorError, Vector, normalize, require_length
+from omnigraph.embedding.waits import RequestPace, is_retried, is_split, parse_retry_after, pause_seconds
 
-_KINDS: Final = {
-    ProviderKind.OPENAI_COMPATIBLE: (make_openai_request, parse_openai_response),
-    ProviderKind.GEMINI: (make_gemini_request, parse_gemini_response),
-}
 _REASON_LENGTH_MAX: Final = 300
 
 
@@ -58,91 +44,90 @@ class _Failure:
     attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpEmbedder:
-    """A provider that is called over HTTP."""
+    """A provider that is called over HTTP, by one thread. It counts its requests, and those that repeat another one.
 
-    settings: EmbeddingSettings
-    environment: Mapping[str, str]
-    clock: Clock = SYSTEM_CLOCK
-    count: RequestCount = field(default_factory=RequestCount)
-    pace: PacedClock | None = None
-    before_request: Callable[[], None] = lambda: None
-    """Raises if no other request may be sent."""
-    pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False))
+    `wait` waits for seconds before a request; it raises if no other request may be sent.
+    """
 
-    def embed(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
+    def __init__(
+        self,
+        settings: EmbeddingSettings,
+        environment: Mapping[str, str],
+        *,
+        pace: RequestPace | None = None,
+        wait: Callable[[float], None] = SYSTEM_CLOCK.sleep,
+    ) -> None:
+        self.settings, self._environment = settings, environment
+        self._pace, self._wait = pace, wait
+        self.requests = self.retries = 0
+        self._previous_request: float | None = None
+        self._pool = urllib3.PoolManager(retries=False)
+
+    def embed(self, batch: EmbeddingBatch) -> list[Vector | RejectedText]:
         """Return a vector or a rejection per text; raise if the provider cannot be used.
 
         If no vector has the right length, the model is the wrong one: the texts are not sent again.
         """
         answer = self._request(batch)
         if not isinstance(answer, _Failure):
-            if all(len(vector) != batch.size for vector in answer):
-                raise no_usable_vector(f"expected {batch.size:,} numbers, got {len(answer[0]):,}")
-            return self._normalized(batch, answer)
-        return self._split(batch, answer)
+            require_length(answer, batch.size)
+        return self._read_results(batch, answer)
 
-    def _embed_alone(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
-        """Return the vector or the rejection of a text of a batch that was split."""
-        answer = self._request(batch)
-        return self._split(batch, answer) if isinstance(answer, _Failure) else self._normalized(batch, answer)
-
-    def _split(self, batch: EmbeddingBatch, answer: _Failure) -> list[tuple[float, ...] | RejectedText]:
-        """Return the results of the texts alone if the provider rejected them together; raise for other failures."""
-        if not is_split(answer.status):
+    def _read_results(
+        self, batch: EmbeddingBatch, answer: Sequence[Sequence[float]] | _Failure
+    ) -> list[Vector | RejectedText]:
+        """Return the results of an answer. If it rejects the texts of a batch together, each is sent again alone."""
+        if not isinstance(answer, _Failure):
+            try:
+                return [normalize(vector, batch.size) for vector in answer]
+            except InvalidVectorError as error:
+                reason = f"invalid vector: {error}"
+        elif is_split(answer.status):
+            reason = f"the provider rejected the text with status {answer.status}: {answer.reason}"
+        else:
             raise self._failed(answer)
         if len(batch.texts) == 1:
-            return [RejectedText(f"the provider rejected the text with status {answer.status}: {answer.reason}")]
-        return self._one_by_one(batch)
-
-    def embed_documents(self, texts: tuple[str, ...], size: int) -> list[tuple[float, ...] | RejectedText]:
-        """Return a vector or a rejection per stored text."""
-        return self.embed(EmbeddingBatch(texts=texts, size=size, purpose=TextPurpose.DOCUMENT))
-
-    def _normalized(
-        self, batch: EmbeddingBatch, vectors: Sequence[Sequence[float]]
-    ) -> list[tuple[float, ...] | RejectedText]:
-        try:
-            return [normalize(vector, batch.size) for vector in vectors]
-        except InvalidVectorError as error:
-            if len(batch.texts) == 1:
-                return [RejectedText(f"invalid vector: {error}")]
-        return self._one_by_one(batch)
-
-    def _one_by_one(self, batch: EmbeddingBatch) -> list[tuple[float, ...] | RejectedText]:
-        return [result for text in batch.texts for result in self._embed_alone(replace(batch, texts=(text,)))]
+            return [RejectedText(reason)]
+        alone = [replace(batch, texts=(text,)) for text in batch.texts]
+        return [result for part in alone for result in self._read_results(part, self._request(part))]
 
     def _request(self, batch: EmbeddingBatch) -> Sequence[Sequence[float]] | _Failure:
         """Return the vectors of a response, or the last failure after the retries."""
-        started = self.clock.monotonic()
-        make_request, parse_response = _KINDS[self.settings.kind]
-        request = make_request(self.settings.model, batch)
+        protocol = PROTOCOLS[self.settings.kind]
+        request = protocol.make_request(self.settings.model, batch)
+        deadline = SYSTEM_CLOCK.monotonic() + (self.settings.deadline_seconds or float("inf"))
         for attempt in range(1, self.settings.attempts + 1):
-            if self.pace is not None:
-                started += self.pace.wait()  # the deadline is for the provider, not for our own limit
-            remaining = self._remaining_seconds(started)
-            self.before_request()
-            self.count.requests += 1
-            self.count.retries += attempt > 1
-            answer = self._send(request, remaining)
+            deadline += self._wait_for_turn()  # the deadline is for the provider, not for our own limit
+            self.requests += 1
+            self.retries += attempt > 1
+            answer = self._send(request, deadline - SYSTEM_CLOCK.monotonic())
             if not isinstance(answer, _Failure):
                 try:
-                    return parse_response(answer, len(batch.texts))
+                    return protocol.parse_response(answer, len(batch.texts))
                 except InvalidResponseError as error:
                     answer = _Failure(None, f"the response is invalid: {error}")
-            pause = pause_seconds(self.settings, attempt, answer.retry_after, random.random())
-            is_last = attempt == self.settings.attempts or pause >= self._remaining_seconds(started)
+            requested = parse_retry_after(answer.retry_after, to_datetime(SYSTEM_CLOCK.now_us()))
+            pause = pause_seconds(self.settings, attempt, requested, random.random())
+            is_last = attempt == self.settings.attempts or pause >= deadline - SYSTEM_CLOCK.monotonic()
             if is_last or not is_retried(answer.status):
                 return replace(answer, attempts=attempt)
-            self.clock.sleep(pause)
+            self._wait(pause)
         raise AssertionError("a run has at least one attempt")
+
+    def _wait_for_turn(self) -> float:
+        """Wait until the pace allows a request; return the seconds."""
+        now = SYSTEM_CLOCK.monotonic()
+        seconds = 0.0 if self._pace is None else self._pace.wait_seconds(self._previous_request, now)
+        self._wait(seconds)
+        self._previous_request = now + seconds
+        return seconds
 
     def _send(self, request: ProviderRequest, remaining: float) -> Any:
         """Return the decoded body of one response, or a failure."""
         headers = {"Content-Type": "application/json", **self._key(request)}
         try:
-            response = self.pool.request(
+            response = self._pool.request(
                 "POST",
                 f"{self.settings.base_url}{request.path}",
                 body=msgspec.json.encode(request.body),
@@ -171,7 +156,7 @@ class HttpEmbedder:
         name = self.settings.key_variable
         if name is None:
             return {}
-        key = self.environment.get(name, "").strip()
+        key = self._environment.get(name, "").strip()
         if not key:
             names = " or ".join(self.settings.key_variables)
             raise MachineError(
@@ -182,27 +167,18 @@ class HttpEmbedder:
             )
         return {request.key_header: f"{request.key_prefix}{key}"}
 
-    def _remaining_seconds(self, started: float) -> float:
-        deadline = self.settings.deadline_seconds
-        return float("inf") if deadline is None else deadline - (self.clock.monotonic() - started)
-
     def _without_key(self, reason: str) -> str:
-        key = self.environment.get(self.settings.key_variable or "", "").strip()
+        key = self._environment.get(self.settings.key_variable or "", "").strip()
         return (reason.replace(key, "***") if key else reason)[:_REASON_LENGTH_MAX]
 
     def _failed(self, failure: _Failure) -> EmbeddingFailedError:
-        facts: dict[str, Fact] = {
-            "provider": self.settings.kind.value,
-            "status": failure.status,
-            "attempts": failure.attempts,
-        }
         status = "" if failure.status is None else f" with status {failure.status}"
         attempts = format_count(failure.attempts, "attempt")
         return EmbeddingFailedError(
             f"the embedding provider failed{status} after {attempts}: {failure.reason}",
             code="embedding_failed",
             hint="Check OMNIGRAPH_EMBED_BASE_URL, the key and the model, then retry.",
-            facts=facts,
+            facts={"provider": self.settings.kind.value, "status": failure.status, "attempts": failure.attempts},
         )
 
 

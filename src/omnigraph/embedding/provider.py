@@ -6,35 +6,30 @@ package knows no graph; `engine/embedding` uses it for the texts of a query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import RunError, UsageError
-from omnigraph.embedding.kinds.request import RejectedText, RequestCount
-from omnigraph.embedding.pace import PacedClock, RequestPace
+from omnigraph.embedding.protocols import EmbeddingBatch, RejectedText, TextPurpose
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProvider:
-    """Creates vectors from the text arguments of `nearest`."""
+    """Creates vectors from texts with a function, for `nearest` and `embed`."""
 
-    embed: Callable[[str], Sequence[float]]
+    embed: Callable[[str], Iterable[float]]
     """Return the vector of a text, with as many numbers as the property."""
     model: str | None = None
     """The name of the model. If the schema has `@embed(…, model="…")`, both names must be equal."""
 
     def query_vector(self, text: str, size: int) -> tuple[float, ...]:
         """Return the vector of a text of a query; raise if the function returns no usable one."""
-        from omnigraph.embedding.normalize import InvalidVectorError, no_usable_vector, normalize
-
-        values = tuple(map(float, self.embed(text)))
-        try:
-            return normalize(values, size)
-        except InvalidVectorError as error:
-            raise no_usable_vector(str(error)) from error
+        return _require_vector(call_function(self, [text], size)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,83 +47,42 @@ class ConfiguredProvider:
     def query_vector(self, text: str, size: int) -> tuple[float, ...]:
         """Return the vector of a text of a query; raise if the provider fails or rejects the text."""
         if self.settings.kind is ProviderKind.MOCK:
-            from omnigraph.embedding.kinds.mock import make_mock_vector
+            from omnigraph.embedding.vectors import make_mock_vector
 
-            return make_mock_vector(text, size)
+            return _require_vector(make_mock_vector(text, size))
 
         from omnigraph.embedding.http import HttpEmbedder
-        from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
-        from omnigraph.embedding.normalize import no_usable_vector
 
         batch = EmbeddingBatch(texts=(text,), size=size, purpose=TextPurpose.QUERY)
-        [result] = HttpEmbedder(settings=self.settings, environment=self.environment).embed(batch)
-        if isinstance(result, RejectedText):
-            raise no_usable_vector(result.reason)
-        return result
+        [result] = HttpEmbedder(self.settings, self.environment).embed(batch)
+        return _require_vector(result)
+
+
+def call_function(provider: EmbeddingProvider, texts: Sequence[str], size: int) -> list[Vector | RejectedText]:
+    """Return a vector or a rejection per text; raise if no vector has the right length."""
+    from omnigraph.embedding.vectors import InvalidVectorError, normalize, require_length
+
+    vectors = [tuple(map(float, provider.embed(text))) for text in texts]
+    require_length(vectors, size)
+    results: list[Vector | RejectedText] = []
+    for vector in vectors:
+        try:
+            results.append(normalize(vector, size))
+        except InvalidVectorError as error:
+            results.append(RejectedText(f"invalid vector: {error}"))
+    return results
+
+
+def _require_vector(result: Vector | RejectedText) -> tuple[float, ...]:
+    """Return the vector of a text of a query as numbers; raise if the text was rejected."""
+    from omnigraph.embedding.vectors import no_usable_vector
+
+    if isinstance(result, RejectedText):
+        raise no_usable_vector(result.reason)
+    return tuple(result.tolist())
 
 
 AnyProvider = EmbeddingProvider | ConfiguredProvider
-
-
-class TextEmbedder(Protocol):
-    """Creates the vectors of stored texts, and counts the requests."""
-
-    @property
-    def count(self) -> RequestCount: ...
-
-    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
-        """Return a vector or a rejection per text; raise if the provider cannot be used."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class MockEmbedder:
-    """Creates mock vectors, without requests."""
-
-    count: RequestCount = field(default_factory=RequestCount)
-
-    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
-        from omnigraph.embedding.kinds.mock import make_mock_vector
-
-        return [make_mock_vector(text, size) for text in texts]
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionEmbedder:
-    """Creates vectors with the caller's function. A vector that is not usable rejects its text."""
-
-    provider: EmbeddingProvider
-    count: RequestCount = field(default_factory=RequestCount)
-
-    def embed_documents(self, texts: tuple[str, ...], size: int) -> Sequence[tuple[float, ...] | RejectedText]:
-        from omnigraph.embedding.normalize import InvalidVectorError, normalize
-
-        results: list[tuple[float, ...] | RejectedText] = []
-        for text in texts:
-            self.count.requests += 1
-            try:
-                results.append(normalize(tuple(map(float, self.provider.embed(text))), size))
-            except InvalidVectorError as error:
-                results.append(RejectedText(f"invalid vector: {error}"))
-        return results
-
-
-def make_embedder(
-    settings: EmbeddingSettings,
-    environment: Mapping[str, str],
-    pace: RequestPace | None = None,
-    before_request: Callable[[], None] = lambda: None,
-) -> TextEmbedder:
-    """Return the provider of settings for stored texts. It is used by one thread.
-
-    `before_request` raises if no other request may be sent.
-    """
-    if settings.kind is ProviderKind.MOCK:
-        return MockEmbedder()
-    from omnigraph.embedding.http import HttpEmbedder
-
-    paced = None if pace is None else PacedClock(pace, SYSTEM_CLOCK)
-    return HttpEmbedder(settings=settings, environment=environment, pace=paced, before_request=before_request)
 
 
 def require_provider(provider: AnyProvider | None, purpose: str) -> AnyProvider:
@@ -138,7 +92,8 @@ def require_provider(provider: AnyProvider | None, purpose: str) -> AnyProvider:
     raise RunError(
         f"cannot embed {purpose}: expected an embedding provider, got none",
         code="embedding_provider_missing",
-        hint="Set OMNIGRAPH_EMBED_PROVIDER, or in Python pass an `EmbeddingProvider(…)`. A query also takes a vector.",
+        hint="Set OPENAI_API_KEY, OMNIGRAPH_EMBED_BASE_URL or OMNIGRAPH_EMBED_PROVIDER, or in Python pass an "
+        "`EmbeddingProvider(…)`. A query also takes a vector.",
     )
 
 

@@ -102,10 +102,15 @@ def receive_partial(receive: Callable[[TaskSize], None]) -> Iterator[None]:
         del _RUNNING.receive
 
 
-def raise_if_stopped() -> None:
-    """End the running task if its run was stopped, by Ctrl-C or a failed task. Some runners end the task themselves."""
+def raise_if_stopped(wait_seconds: float = 0.0) -> None:
+    """End the running task if its run is stopped, by Ctrl-C or a failed task, now or while it waits.
+
+    Some runners end the task themselves.
+    """
     stop: threading.Event | None = getattr(_RUNNING, "stop", None)
-    if stop is not None and stop.is_set():
+    if stop is None:
+        SYSTEM_CLOCK.sleep(wait_seconds)
+    elif stop.wait(wait_seconds):
         raise CancelledError
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.base.failpoints import Failpoint
-from tests.cli.process import omnigraph, run_in_process
+from omnigraph.base import failpoints
+from tests.cli.process import run_in_process
 from tests.embedding.provider_server import ProviderHandler, ProviderServer, running_provider, texts_of
 
 KEY = "sk-secret-0123"
@@ -109,9 +109,10 @@ def test_a_provider_that_is_down(notes: Path, server: ProviderServer) -> None:
     assert KEY not in outcome.stdout + outcome.stderr
 
 
-def test_failed_index_build_reports_the_vectors_as_committed(notes: Path) -> None:
-    env = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise", "OMNIGRAPH_EMBED_PROVIDER": "mock"}
-    outcome = omnigraph("embed", "n.omni", "--with-indexes", "--json", "--quiet", cwd=notes.parent, env=env)
+def test_failed_index_build_reports_the_vectors_as_committed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    monkeypatch.setattr(failpoints, "_actions", failpoints._parse(f"{failpoints.Failpoint.INDEX_BEFORE}=raise"))
+    outcome = run_in_process("embed", "n.omni", "--with-indexes", "--json", "--quiet", cwd=notes.parent)
     error = json.loads(outcome.stdout)
     assert (outcome.exit_code, error["error_code"], error["applied"]) == (1, "embed_unindexed", "yes")
     assert error["hint"] == "The vectors are committed. Run `omnigraph optimize n.omni` to build the indexes."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.embedding.kinds.mock import make_mock_vector
+from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.maintenance.doctor.findings import Check, Health
 
 SCHEMA = """

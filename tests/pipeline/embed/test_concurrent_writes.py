@@ -10,9 +10,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.embedding.kinds.mock import make_mock_vector
 from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from tests.embedding.provider_server import ProviderHandler, ProviderServer, running_provider

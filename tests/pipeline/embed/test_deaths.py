@@ -14,21 +14,24 @@ import omnigraph as og
 from omnigraph.base import failpoints
 from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from omnigraph.storage.location import parse_location
 from tests.embedding.provider_server import ProviderServer, running_provider
+from tests.graph.crash.child import HitRecorder
 from tests.graph.crash.observe import find_leftovers
 from tests.waiting import SECONDS_MAX
 
 SCHEMA: Final = 'node Note { k: String @key  vec: Vector(4)? @embed("k") }'
 TEXTS: Final = [f"t{number}" for number in range(6)]
+VECTORS: Final = {text: pytest.approx(make_mock_vector(text, 4), rel=1e-6) for text in TEXTS}
 WAVE_ROWS: Final = 2
 POINTS: Final = (
-    "lease.acquire.before", "lease.acquire.after", "check.done", "arm.before", "arm.after", "commit.before",
-    "commit.after", "publish.before", "publish.after", "disarm.before", "disarm.after", "lease.release.before",
-    "lease.release.after",
+    "lease.acquire.before", "lease.acquire.after", "lease.collect.before", "check.done", "arm.before", "arm.after",
+    "commit.before", "commit.after", "publish.before", "publish.after", "disarm.before", "disarm.after",
+    "lease.release.before", "lease.release.after",
 )  # fmt: skip
 PROCESSES: Final = multiprocessing.get_context("forkserver")
 
@@ -53,11 +56,26 @@ def run_until(point: str, uri: str, url: str) -> None:
     run(uri, url)
 
 
+def create(uri: str) -> og.Graph:
+    graph = og.init(uri, SCHEMA)
+    graph.mutate("query m() { " + " ".join(f'insert Note {{ k: "{text}" }}' for text in TEXTS) + " }")
+    return graph
+
+
+def test_the_points_are_those_of_a_wave(
+    tmp_path: Path, server: ProviderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = create(str(tmp_path / "g.omni"))
+    recorder = HitRecorder()
+    monkeypatch.setattr(failpoints, "_actions", recorder)
+    run(graph.uri, server.url)
+    assert {hit.removesuffix("@2") for hit in recorder.hits if hit.endswith("@2")} == set(POINTS)
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_costs_at_most_one_wave(tmp_path: Path, server: ProviderServer, point: str) -> None:
     uri = str(tmp_path / "g.omni")
-    graph = og.init(uri, SCHEMA)
-    graph.mutate("query m() { " + " ".join(f'insert Note {{ k: "{text}" }}' for text in TEXTS) + " }")
+    graph = create(uri)
     server.requests.clear()
     process = PROCESSES.Process(target=run_until, args=(point, uri, server.url))
     process.start()
@@ -71,6 +89,8 @@ def test_a_kill_costs_at_most_one_wave(tmp_path: Path, server: ProviderServer, p
     assert again == TEXTS[len(TEXTS) - len(again) :]
     assert len(requested) + len(again) <= len(TEXTS) + WAVE_ROWS
     assert run(uri, server.url).pending == 0
+    rows = graph.query("query q() { match { $n: Note } return { $n.k as k, $n.vec as v } }").to_pylist()
+    assert {row["k"]: row["v"] for row in rows} == VECTORS
     commits = [commit.operation for commit in graph.log() if commit.operation == "embed"]
     assert len(commits) == len(TEXTS) // WAVE_ROWS
     graph.mutate('query m() { insert Note { k: "later" } }')

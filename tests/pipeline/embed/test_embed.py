@@ -17,13 +17,21 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.embedding.kinds.mock import make_mock_vector
 from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.embed.tasks import EmbedTask, embed_requests
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
-from tests.embedding.provider_server import ProviderHandler, ProviderServer, right_answer, running_provider, texts_of
+from tests.embedding.provider_server import (
+    ProviderHandler,
+    ProviderServer,
+    cut_off,
+    right_answer,
+    running_provider,
+    status,
+    texts_of,
+)
 from tests.waiting import wait_until
 
 SCHEMA: Final = """\
@@ -56,7 +64,9 @@ def settings(server: ProviderServer, **changes: Any) -> EmbeddingSettings:
 
 
 def run(graph: og.Graph, server: ProviderServer, wave_rows: int = 100, **options: Any) -> EmbedResult:
-    provider = ConfiguredProvider(settings(server, batch=options.pop("batch", 64)), {})
+    names = ("batch", "timeout_seconds", "deadline_seconds", "attempts")
+    changes = {name: options.pop(name) for name in names if name in options}
+    provider = ConfiguredProvider(settings(server, **changes), {})
     request = EmbedRequest(actor="tester", provider=provider, branch=graph.branch, wave_rows=wave_rows, **options)
     return embed(graph.location, request, AutoRunner(RunnerChoice.LOCAL))
 
@@ -70,10 +80,13 @@ def expected(text: str) -> Any:
     return pytest.approx(make_mock_vector(text, 4), rel=1e-6)
 
 
+VECTORS: Final = {k: expected(text) if text and text.strip() else None for k, text in NOTES.items()}
+
+
 def test_fills_vectors_and_requests_each_text_once(graph: og.Graph, server: ProviderServer) -> None:
     result = run(graph, server)
     assert server.texts == [["one", "two", "three"], ["because"]]
-    assert vectors(graph) == {k: expected(t) if t and t.strip() else None for k, t in NOTES.items()}
+    assert vectors(graph) == VECTORS
     assert all(math.hypot(*vector) == pytest.approx(1, rel=1e-6) for vector in vectors(graph).values() if vector)
     note, edge = result.properties
     assert (note.pending, note.embedded, note.failed, note.texts, note.characters, note.tokens) == (4, 4, 0, 3, 14, 4)
@@ -193,8 +206,8 @@ def test_a_failing_provider_keeps_earlier_waves(graph: og.Graph, server: Provide
     assert server.texts == [["one", "three"]]
 
 
-@pytest.mark.parametrize("status", [200, 503])
-def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, status: int) -> None:
+@pytest.mark.parametrize("code", [200, 503])
+def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, code: int) -> None:
     main = threading.main_thread().ident
     assert main == threading.get_ident()
 
@@ -205,7 +218,7 @@ def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, 
         if len(server.requests) == 3:
             signal.pthread_kill(main, signal.SIGINT)
             wait_until(waits_for_tasks)
-        handler.answer(status if len(server.requests) == 3 else 200, right_answer(body))
+        handler.answer(code if len(server.requests) == 3 else 200, right_answer(body), Retry_After="30")
         return True
 
     server.always = interrupt
@@ -224,13 +237,26 @@ def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, 
 
 
 def test_faults_that_are_retried_give_the_same_result(graph: og.Graph, server: ProviderServer) -> None:
-    def limited(handler: ProviderHandler, body: dict[str, Any]) -> bool:
-        handler.answer(429, {}, Retry_After="0")
-        return True
-
-    server.faults = [limited, limited]
+    """The answers have another order than the texts; before them there is a fault of each kind."""
+    server.faults = [status(429, Retry_After="0"), status(500), cut_off]
     result = run(graph, server, types=("Note",))
-    assert (result.embedded, result.requests, result.retries) == (4, 3, 2)
+    assert (result.embedded, result.requests, result.retries) == (4, 4, 3)
+    assert vectors(graph) == VECTORS
+
+
+def test_slow_answers_give_the_same_result(graph: og.Graph, server: ProviderServer) -> None:
+    """The answer of the first request is sent after the request was repeated."""
+
+    def slow(_: ProviderHandler, __: dict[str, Any]) -> bool:
+        wait_until(lambda: len(server.requests) > 1)
+        return False
+
+    server.faults = [slow]
+    result = run(graph, server, types=("Note",), timeout_seconds=0.3, deadline_seconds=None, attempts=1000)
+    assert (result.embedded, result.failed, result.retries) == (4, 0, result.requests - 1)
+    assert server.texts == [["one", "two", "three"]] * result.requests
+    assert result.requests > 1
+    assert vectors(graph) == VECTORS
 
 
 def test_on_a_branch_that_owns_no_table_yet(graph: og.Graph, server: ProviderServer) -> None:
@@ -247,6 +273,32 @@ def test_a_function_as_provider(graph: og.Graph) -> None:
     result = graph.embed(provider=EmbeddingProvider(lambda text: [len(text), 0, 0, 0], "length"), types=["Note"])
     assert (result.embedded, result.requests, result.properties[0].model) == (4, 3, "length")
     assert vectors(graph)["a"] == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_function_with_vectors_of_another_length_ends_the_run(graph: og.Graph) -> None:
+    texts: list[str] = []
+
+    def embed_text(text: str) -> list[float]:
+        texts.append(text)
+        return [1.0, 0.0, 0.0]
+
+    with pytest.raises(OmnigraphError, match="expected 4 numbers, got 3") as caught:
+        graph.embed(provider=EmbeddingProvider(embed_text))
+    assert (caught.value.code, texts) == ("embedding_malformed", ["one", "two", "three"])
+    assert "`Vector(3)`" in str(caught.value.hint)
+
+
+def test_an_invalid_vector_of_a_function_fails_only_its_rows(graph: og.Graph) -> None:
+    provider = EmbeddingProvider(lambda text: [0.0] * 4 if text == "one" else [1.0] * 4 + [1.0] * (text == "two"))
+    result = graph.embed(provider=provider, types=["Note"])
+    assert (result.embedded, {row.id: row.message for row in result.errors}) == (
+        1,
+        {
+            "a": "invalid vector: expected a vector with a direction, got zero",
+            "b": "invalid vector: expected 4 numbers, got 5",
+            "c": "invalid vector: expected a vector with a direction, got zero",
+        },
+    )
 
 
 def test_without_a_provider(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ edge About: Note -> City { why: String?  vec: Vector(4)? @embed("why") }
 @pytest.mark.parametrize(
     ("text", "has_text"), [("a", True), (" a\n", True), (None, False), ("", False), (" \t\n\u00a0\u2003", False)]
 )
-def test_rows_with_text(text: str | None, has_text: bool) -> None:
+def test_which_texts_are_embedded(text: str | None, has_text: bool) -> None:
     assert has_text_mask(pa.array([text], pa.string())).tolist() == [has_text]
 
 
@@ -88,17 +88,24 @@ def test_selected_properties(types: tuple[str, ...], name: str | None, expected:
 
 
 @pytest.mark.parametrize(
-    ("types", "name", "code", "message"),
+    ("types", "name", "code", "message", "advice"),
     [
-        (("Note ",), None, "type_missing", "unknown type 'Note ': did you mean 'Note'?"),
-        (("Plain",), None, "embed_property", "no property to embed in Plain: expected a property with @embed"),
-        (("Note",), "v", "embed_property", "no property to embed in Note: expected one of vec, more, got 'v'"),
+        (("Note ",), None, "type_missing", "unknown type 'Note ': did you mean 'Note'?", "types="),
+        (
+            ("Plain",),
+            None,
+            "embed_property",
+            "no property to embed in Plain: expected a property with @embed",
+            "@embed(",
+        ),
+        (("Note",), "v", "embed_property", "no property to embed in Note: expected one of vec, more, got 'v'", "'vec'"),
     ],
 )
-def test_selection_errors(types: tuple[str, ...], name: str | None, code: str, message: str) -> None:
+def test_selection_errors(types: tuple[str, ...], name: str | None, code: str, message: str, advice: str) -> None:
     with pytest.raises(OmnigraphError) as caught:
         select_properties(catalog_of(SCHEMA), types, name)
     assert (caught.value.code, caught.value.message) == (code, message)
+    assert advice in str(caught.value.hint)
 
 
 def test_a_property_is_the_same_only_with_the_same_source_and_model() -> None:

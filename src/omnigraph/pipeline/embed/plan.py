@@ -104,7 +104,9 @@ def select_properties(catalog: Catalog, types: Sequence[str], name: str | None) 
         f"no property to embed in {owners}: expected "
         + (f"one of {names}, got '{name}'" if names else "a property with @embed"),
         code="embed_property",
-        hint='Declare the vector as `vec: Vector(384)? @embed("source")`, or name another type.',
+        hint=hint("Pass {}, or name another type.", Argument("property", properties[0].vector.name))
+        if properties
+        else 'Declare the vector as `vec: Vector(384)? @embed("source")`, or name another type.',
         facts={"property": name},
     )
 

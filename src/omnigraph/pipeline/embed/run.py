@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
@@ -24,16 +24,11 @@ from omnigraph.base.display import Displayed, DisplayedRow, format_count
 from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import CommitId
-from omnigraph.embedding.pace import share_pace
-from omnigraph.embedding.provider import (
-    AnyProvider,
-    EmbeddingProvider,
-    FunctionEmbedder,
-    require_model,
-    require_provider,
-)
+from omnigraph.embedding.provider import AnyProvider, EmbeddingProvider, call_function, require_model, require_provider
+from omnigraph.embedding.vectors import Vector
+from omnigraph.embedding.waits import share_pace
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.manifest.records import CommitRecord, Pin, WriteOperation
+from omnigraph.graph.manifest.records import Pin, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_own_table, read_snapshot
 from omnigraph.graph.rows.entity_rows import RowLocations, locate, read_rows, row_ranges
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -51,7 +46,8 @@ from omnigraph.pipeline.embed.plan import (
     require_same_property,
     select_properties,
 )
-from omnigraph.pipeline.embed.tasks import EmbeddedTexts, EmbedTask, embed_documents, embed_requests
+from omnigraph.pipeline.embed.tasks import EmbeddedTexts, EmbedTask, collect_vectors, embed_requests
+from omnigraph.pipeline.runner import batches_of
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.files import write_file
@@ -63,7 +59,8 @@ from omnigraph.storage.location import Location
 if TYPE_CHECKING:
     from omnigraph.pipeline.spark.auto import AutoRunner
 
-Vectors = np.ndarray[Any, np.dtype[np.float32]]
+_FUNCTION_BATCH: Final = 64
+"""The texts after which the lengths of the vectors of a caller's function are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,26 +192,26 @@ def embed(root: Location, request: EmbedRequest, runner: AutoRunner) -> EmbedRes
     started = SYSTEM_CLOCK.monotonic()
     if not request.dry_run:
         require_provider(request.provider, "the texts of the graph")
-    snapshot = read_snapshot(root, request.branch)
-    plan = _plan(snapshot, request)
-    running = _EmbedRun(root=root, request=request, runner=runner)
+    running = _EmbedRun(
+        root=root, request=request, runner=runner, parts=_plan(read_snapshot(root, request.branch), request)
+    )
     with ExitStack() as files:
         if not request.dry_run:
-            if sum(count.characters for _, count in plan) > limits.LOCAL_RUNNER_BYTES_MAX:
+            if sum(part.count.characters for part in running.parts) > limits.LOCAL_RUNNER_BYTES_MAX:
                 runner.prefer_spark()
             if request.errors is not None:
                 running.error_file = files.enter_context(write_file(request.errors))
             try:
-                for prop, count in plan:
-                    if count.rows:
-                        running.fill(prop)
+                for part in running.parts:
+                    if part.count.rows:
+                        running.fill(part)
             except KeyboardInterrupt as interrupt:
                 interrupt.add_note(_committed_note(running.embedded))
                 raise
     return EmbedResult(
         branch=request.branch,
         actor=request.actor,
-        properties=tuple(running.stats(prop, count) for prop, count in plan),
+        properties=tuple(part.stats(request.provider) for part in running.parts),
         requests=running.requests,
         retries=running.retries,
         commits=tuple(running.commits),
@@ -225,16 +222,40 @@ def embed(root: Location, request: EmbedRequest, runner: AutoRunner) -> EmbedRes
     )
 
 
-def _plan(snapshot: Snapshot, request: EmbedRequest) -> list[tuple[VectorProperty, TextCount]]:
+@dataclass(slots=True, kw_only=True)
+class _PropertyRun:
+    """A property, its rows at the start of a run, and what the run has done with it so far."""
+
+    prop: VectorProperty
+    count: TextCount
+    embedded: int = 0
+    failed: int = 0
+    texts: int = 0
+
+    def stats(self, provider: AnyProvider | None) -> EmbedStats:
+        return EmbedStats(
+            type_name=self.prop.entity.name,
+            property=self.prop.vector.name,
+            source=self.prop.source.name,
+            model=self.prop.model if provider is None else provider.model or None,
+            pending=self.count.rows,
+            characters=self.count.characters,
+            tokens=self.count.tokens,
+            embedded=self.embedded,
+            failed=self.failed,
+            texts=self.texts,
+        )
+
+
+def _plan(snapshot: Snapshot, request: EmbedRequest) -> list[_PropertyRun]:
     """Return the rows to embed by property; raise if they are too many, or of another model."""
-    properties = select_properties(snapshot.schema.catalog, request.types, request.property)
     plan = []
-    for prop in properties:
+    for prop in select_properties(snapshot.schema.catalog, request.types, request.property):
         if request.provider is not None:
             require_model(request.provider, prop.model)
         dataset = open_own_table(snapshot, snapshot.tables[prop.entity.alias])
-        plan.append((prop, count_pending(dataset, prop, every_row=request.every_row)))
-    tokens = sum(count.tokens for _, count in plan)
+        plan.append(_PropertyRun(prop=prop, count=count_pending(dataset, prop, every_row=request.every_row)))
+    tokens = sum(part.count.tokens for part in plan)
     if request.tokens_max is not None and tokens > request.tokens_max:
         raise RefusedError(
             f"too many tokens to embed: expected at most {request.tokens_max:,}, got about {tokens:,}",
@@ -245,13 +266,6 @@ def _plan(snapshot: Snapshot, request: EmbedRequest) -> list[tuple[VectorPropert
     return plan
 
 
-@dataclass(slots=True)
-class _PropertyCounts:
-    embedded: int = 0
-    failed: int = 0
-    texts: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class _EmbedRun:
     """One run: what it has done so far."""
@@ -259,19 +273,23 @@ class _EmbedRun:
     root: Location
     request: EmbedRequest
     runner: AutoRunner
+    parts: Sequence[_PropertyRun]
     requests: int = 0
     retries: int = 0
     commits: list[CommitId] = field(default_factory=list)
     errors: list[RowFailure] = field(default_factory=list)
     error_file: BinaryIO | None = None
-    counts: dict[tuple[str, str], _PropertyCounts] = field(default_factory=dict)
     last_request: float = float("-inf")
 
-    def fill(self, prop: VectorProperty) -> None:
+    @property
+    def embedded(self) -> int:
+        """The rows that committed waves have given a vector."""
+        return sum(part.embedded for part in self.parts)
+
+    def fill(self, part: _PropertyRun) -> None:
         """Fill one property, wave by wave, from the state that the branch has now."""
-        counts = self.counts.setdefault(_key(prop), _PropertyCounts())
         snapshot = read_snapshot(self.root, self.request.branch)
-        prop = require_same_property(snapshot.schema.catalog, prop)
+        prop = require_same_property(snapshot.schema.catalog, part.prop)
         table = snapshot.tables[prop.entity.alias]
         rows = read_texts(open_own_table(snapshot, table), prop, every_row=self.request.every_row)
         pin: Pin | None = table.pin
@@ -279,72 +297,46 @@ class _EmbedRun:
             rows, rows_max=self.request.wave_rows, bytes_max=self.request.wave_bytes, vector_bytes=prop.vector_bytes
         ):
             try:
-                writer = self._embed_wave(prop, wave, pin, counts)
-                pin = self._commit(writer, counts)
+                writer = self._embed_wave(part, prop, wave)
+                writer.pin = pin
+                pin = self._commit(writer)
             except OmnigraphError as error:
                 raise _stopped(error, self.embedded) from error
+            part.embedded += writer.embedded
 
-    @property
-    def embedded(self) -> int:
-        """The rows that committed waves have given a vector."""
-        return sum(part.embedded for part in self.counts.values())
-
-    def stats(self, prop: VectorProperty, count: TextCount) -> EmbedStats:
-        done = self.counts.get(_key(prop), _PropertyCounts())
-        return EmbedStats(
-            type_name=prop.entity.name,
-            property=prop.vector.name,
-            source=prop.source.name,
-            model=prop.model if self.request.provider is None else self.request.provider.model or None,
-            pending=count.rows,
-            characters=count.characters,
-            tokens=count.tokens,
-            embedded=done.embedded,
-            failed=done.failed,
-            texts=done.texts,
-        )
-
-    def _embed_wave(
-        self, prop: VectorProperty, wave: pa.Table, pin: Pin | None, counts: _PropertyCounts
-    ) -> _WaveWriter:
+    def _embed_wave(self, part: _PropertyRun, prop: VectorProperty, wave: pa.Table) -> _WaveWriter:
         """Embed the distinct texts of a wave, and return the writer of its vectors."""
         encoded: Any = pc.dictionary_encode(wave.column(TEXT).combine_chunks())
         codes = encoded.indices.to_numpy(zero_copy_only=False)
-        texts = encoded.dictionary.to_pylist()
+        texts = encoded.dictionary
+        sizes: Any = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        too_long = np.zeros(len(texts), np.bool_) if self.request.truncate else sizes > limits.EMBED_TEXT_BYTES_MAX
+        expected = f"expected at most {limits.EMBED_TEXT_BYTES_MAX:,} bytes"
+        reasons = {number: f"text too long: {expected}, got {sizes[number]:,}" for number in np.flatnonzero(too_long)}
+        sent = np.flatnonzero(~too_long)
+        cut = [cut_text(text, limits.EMBED_TEXT_BYTES_MAX) for text in texts.take(pa.array(sent)).to_pylist()]
         vectors = np.zeros((len(texts), prop.size), np.float32)
-        reasons: dict[int, str] = {}
-        sent: list[int] = []
-        for number, text in enumerate(texts):
-            size = len(text.encode("utf-8"))
-            if size > limits.EMBED_TEXT_BYTES_MAX and not self.request.truncate:
-                reasons[number] = f"text too long: expected at most {limits.EMBED_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-            else:
-                sent.append(number)
-        cut = [cut_text(texts[number], limits.EMBED_TEXT_BYTES_MAX) for number in sent]
-        results = self._embed_texts(cut, prop.size)
-        data = b"".join(result.vectors for result in results)
-        vectors[sent] = np.frombuffer(data, np.float32).reshape(-1, prop.size)
         start = 0
-        for result in results:
-            reasons |= {sent[start + number]: reason for number, reason in result.rejected.items()}
-            start += len(result.vectors) // prop.vector_bytes
+        for result in self._embed_texts(cut, prop.size):
+            numbers = sent[start : start + len(result.vectors)]
+            vectors[numbers] = result.vectors
+            reasons |= {numbers[number]: reason for number, reason in result.rejected.items()}
+            start += len(numbers)
             self.requests, self.retries = self.requests + result.requests, self.retries + result.retries
-        counts.texts += len(sent)
         failed = np.isin(codes, list(reasons))
-        counts.failed += self._report(prop, wave.filter(pa.array(failed)), [reasons[code] for code in codes[failed]])
+        part.texts += len(sent)
+        part.failed += self._report(prop, wave.filter(pa.array(failed)), [reasons[code] for code in codes[failed]])
         rows = wave.filter(pa.array(~failed))
-        return _WaveWriter(
-            prop=prop, rows=rows, vectors=vectors[codes[~failed]], pin=pin, every_row=self.request.every_row
-        )
+        return _WaveWriter(prop=prop, rows=rows, vectors=vectors[codes[~failed]], every_row=self.request.every_row)
 
     def _embed_texts(self, texts: Sequence[str], size: int) -> Sequence[EmbeddedTexts]:
         """Return the vectors of distinct texts, in their order."""
         provider = self.request.provider
         assert provider is not None, "only a dry run needs no provider"
         if isinstance(provider, EmbeddingProvider):
-            embedder = FunctionEmbedder(provider)
-            result = embed_documents(embedder, tuple(texts), size)
-            return [replace(result, requests=embedder.count.requests)]
+            batches = batches_of(texts, _FUNCTION_BATCH)
+            self.requests += len(texts)
+            return [collect_vectors(call_function(provider, batch, size), size) for batch in batches]
         settings = provider.settings
         groups = divide_texts(texts, batch=settings.batch, tasks_max=settings.concurrency)
         idle_seconds = SYSTEM_CLOCK.monotonic() - self.last_request
@@ -364,7 +356,7 @@ class _EmbedRun:
                 self.error_file.write(msgspec.json.encode(failure) + b"\n")
         return len(reasons)
 
-    def _commit(self, writer: _WaveWriter, counts: _PropertyCounts) -> Pin | None:
+    def _commit(self, writer: _WaveWriter) -> Pin | None:
         """Commit the vectors of a wave; return the version in which the addresses of the next wave are valid."""
         if not writer.rows.num_rows:
             return writer.pin
@@ -379,8 +371,7 @@ class _EmbedRun:
         if commit is None:
             return writer.pin
         self.commits.append(commit.id)
-        counts.embedded += writer.embedded
-        return writer.pin and _pin_after(commit, writer.pin)
+        return writer.pin and next((move.after for move in commit.tables if move.before == writer.pin), None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -392,9 +383,9 @@ class _WaveWriter:
 
     prop: VectorProperty
     rows: pa.Table
-    vectors: Vectors
-    pin: Pin | None
+    vectors: Vector
     every_row: bool
+    pin: Pin | None = None
     embedded: int = 0
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
@@ -416,7 +407,7 @@ class _WaveWriter:
         counts = {"nodes": self.embedded if is_node else 0, "edges": 0 if is_node else self.embedded}
         return area.finish((effect,), frozenset({table.id}), counts)
 
-    def _find_rows(self, dataset: Dataset, prop: VectorProperty) -> tuple[RowLocations, Vectors]:
+    def _find_rows(self, dataset: Dataset, prop: VectorProperty) -> tuple[RowLocations, Vector]:
         """Return where the rows are that get a vector, and the vectors."""
         ids: Any = self.rows.column("id").combine_chunks()
         if self.pin is None:
@@ -438,7 +429,7 @@ class _WaveWriter:
 
 
 def _with_vectors(
-    dataset: Dataset, prop: VectorProperty, located: RowLocations, vectors: Vectors
+    dataset: Dataset, prop: VectorProperty, located: RowLocations, vectors: Vector
 ) -> pa.RecordBatchReader:
     """Return a reader of the rows with their new vectors. They are read while they are written."""
     schema = arrow_schema(prop.entity)
@@ -453,14 +444,6 @@ def _with_vectors(
             yield from rows.set_column(index, schema.field(index), column).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, read_batches())
-
-
-def _pin_after(commit: CommitRecord, before: Pin) -> Pin | None:
-    return next((move.after for move in commit.tables if move.before == before), None)
-
-
-def _key(prop: VectorProperty) -> tuple[str, str]:
-    return str(prop.entity.id), str(prop.vector.id)
 
 
 def _committed_rows(embedded: int) -> str:

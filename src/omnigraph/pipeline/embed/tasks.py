@@ -1,20 +1,21 @@
 """Embeds batches of texts: a task of `embed`, in this process or on an executor. Safe to repeat.
 
-In: settings and texts. Out: vectors as bytes, and the texts that the provider rejected. The key is not part of a task:
-it is read from its variable where the task runs. Nothing is written.
+In: settings and texts. Out: vectors, and the texts that the provider rejected. The key is not part of a task: it is
+read from its variable where the task runs. Nothing is written.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from omnigraph.embedding.kinds.request import RejectedText
-from omnigraph.embedding.pace import RequestPace
-from omnigraph.embedding.provider import TextEmbedder, make_embedder
-from omnigraph.embedding.settings import EmbeddingSettings
+from omnigraph.embedding.protocols import EmbeddingBatch, RejectedText, TextPurpose
+from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from omnigraph.embedding.vectors import Vector, make_mock_vector
+from omnigraph.embedding.waits import RequestPace
 from omnigraph.pipeline.runner import TaskSize, raise_if_stopped, task
 
 
@@ -30,48 +31,38 @@ class EmbedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedTexts:
-    """A vector of 32-bit numbers for each text, zeros for rejected ones, and the reasons by the number of the text."""
+    """A row of 32-bit numbers for each text, zeros for rejected ones, and the reasons by the number of the text."""
 
-    vectors: bytes = field(repr=False)
+    vectors: Vector = field(repr=False)
     rejected: dict[int, str]
     requests: int = 0
     retries: int = 0
 
 
 def _measure(result: EmbeddedTexts) -> TaskSize:
-    return TaskSize(bytes=len(result.vectors))
+    return TaskSize(bytes=result.vectors.nbytes)
 
 
 @task("embed", _measure)
 def embed_requests(task: EmbedTask) -> EmbeddedTexts:
     """Send the requests one after another, until the run is stopped."""
-    embedder = make_embedder(task.settings, os.environ, task.pace, raise_if_stopped)
-    parts = [embed_documents(embedder, texts, task.size) for texts in task.requests]
-    return EmbeddedTexts(
-        vectors=b"".join(part.vectors for part in parts),
-        rejected=_number_texts([part.rejected for part in parts], [len(texts) for texts in task.requests]),
-        requests=embedder.count.requests,
-        retries=embedder.count.retries,
-    )
+    if task.settings.kind is ProviderKind.MOCK:
+        return collect_vectors(
+            [make_mock_vector(text, task.size) for texts in task.requests for text in texts], task.size
+        )
+    from omnigraph.embedding.http import HttpEmbedder
+
+    embedder = HttpEmbedder(task.settings, os.environ, pace=task.pace, wait=raise_if_stopped)
+    batches = [EmbeddingBatch(texts=texts, size=task.size, purpose=TextPurpose.DOCUMENT) for texts in task.requests]
+    result = collect_vectors([result for batch in batches for result in embedder.embed(batch)], task.size)
+    return replace(result, requests=embedder.requests, retries=embedder.retries)
 
 
-def embed_documents(embedder: TextEmbedder, texts: tuple[str, ...], size: int) -> EmbeddedTexts:
-    """Return the vectors of one request."""
-    vectors = np.zeros((len(texts), size), np.float32)
-    rejected: dict[int, str] = {}
-    for number, result in enumerate(embedder.embed_documents(texts, size)):
-        if isinstance(result, RejectedText):
-            rejected[number] = result.reason
-        else:
-            vectors[number] = result
-    return EmbeddedTexts(vectors=vectors.tobytes(), rejected=rejected)
-
-
-def _number_texts(rejected: list[dict[int, str]], sizes: list[int]) -> dict[int, str]:
-    """Return the reasons by the number of the text among all texts."""
-    numbered: dict[int, str] = {}
-    start = 0
-    for part, size in zip(rejected, sizes, strict=True):
-        numbered |= {start + number: reason for number, reason in part.items()}
-        start += size
-    return numbered
+def collect_vectors(results: Sequence[Vector | RejectedText], size: int) -> EmbeddedTexts:
+    """Return the results of texts as one array."""
+    rejected = {number: row.reason for number, row in enumerate(results) if isinstance(row, RejectedText)}
+    vectors = np.zeros((len(results), size), np.float32)
+    for number, row in enumerate(results):
+        if not isinstance(row, RejectedText):
+            vectors[number] = row
+    return EmbeddedTexts(vectors=vectors, rejected=rejected)

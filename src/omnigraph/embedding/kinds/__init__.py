@@ -1,1 +1,0 @@
-"""The protocols of providers: texts to a request, and a response to vectors. Pure."""
