@@ -1,8 +1,8 @@
 """Groups tests that share an expensive resource, so that they run in one process.
 
 Tests of Spark share sessions, tests of commands a warm Spark server, and the cases of one file of conformance cases
-their graphs. A file has a mark `xdist_group`; the scheduler of xdist does not see marks, so this module reads the
-files.
+their graphs. Tests of one file share its fixtures with the scope `module`, for example a server process. A file of Spark
+has a mark `xdist_group`; the scheduler of xdist sees neither marks nor fixtures, so this module reads the files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 _ROOT: Final = Path(__file__).parents[1]
 _SPARK: Final = 'xdist_group("spark")'
 _COMMANDS: Final = ("tests/cli/", "tests/docs/")
+_MODULE: Final = 'scope="module"'
 _CASES: Final = "tests/conformance/test_conformance.py"
 
 
@@ -31,11 +32,13 @@ def group_of(nodeid: str) -> str:
     path, _, name = nodeid.partition("::")
     if path == _CASES and "[" in name:
         return f"{path} {name.partition('[')[2].partition(':')[0]}"
-    if not _needs_spark(path):
-        return nodeid
-    return "commands" if path.startswith(_COMMANDS) else "spark"
+    if _contains(path, _SPARK):
+        return "commands" if path.startswith(_COMMANDS) else "spark"
+    has_module_fixtures = _contains(path, _MODULE) or _contains(f"{path.rpartition('/')[0]}/conftest.py", _MODULE)
+    return path if has_module_fixtures else nodeid
 
 
 @cache
-def _needs_spark(path: str) -> bool:
-    return _SPARK in (_ROOT / path).read_text(encoding="utf-8")
+def _contains(path: str, text: str) -> bool:
+    file = _ROOT / path
+    return file.exists() and text in file.read_text(encoding="utf-8")
