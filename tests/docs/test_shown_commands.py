@@ -24,6 +24,9 @@ NOT_RUN: Final = {
     "sh": "what needs a network, a bucket or a long time: commands of ours in it are parsed",
     "ini": "a unit of systemd",
     "mermaid": "a picture",
+    "cypher": "the same task in another database",
+    "sql": "the same task in another database",
+    "py": "the same task with another library",
     "pycon": "examples of docstrings: run by tests/api/test_examples.py",
     "pg": "parts of schemas: built by tests/cli/test_documented_schemas.py",
 }
