@@ -1,8 +1,8 @@
 """Groups tests that share an expensive resource, so that they run in one process.
 
 Tests of Spark share sessions, tests of commands a warm Spark server, and the cases of one file of conformance cases
-their graphs. Tests of one file share its fixtures with the scope `module`, for example a server process. A file of Spark
-has a mark `xdist_group`; the scheduler of xdist sees neither marks nor fixtures, so this module reads the files.
+their graphs. Tests of one file share its fixtures with the scope `module`, for example a server process. A file of
+Spark has a mark `xdist_group`; the scheduler of xdist sees neither marks nor fixtures, so this module reads the files.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def test_merges(both: Both) -> None:
     assert _shown(merged.commit) == _shown(direct.log()[0])
     steps = [step.step.describe() for step in remote.merge("merge/added", strategy="ours").schema_steps]
     assert steps == [step.planned.step.describe() for step in next(iter(direct.changes(merged.commit.id))).schema_steps]
-    wrong: list[dict[str, Any]] = [{"strategy": "mine"}, {"resolve": {("Person", "bob"): "ours"}}]
+    wrong: list[dict[str, Any]] = [{"strategy": "mine"}, {"resolve": {("Person", "bob"): "mine"}}]
     for arguments in wrong:
         for side in (direct, remote):
             with pytest.raises(og.UsageError):

@@ -73,10 +73,6 @@ class DesiredState:
         """The declared graphs, sorted."""
         return tuple(sorted(graph.id for graph in self.config.graphs))
 
-    def members_of(self, graph_id: str) -> list[Resource]:
-        """Return the stored queries of a graph."""
-        return [item for item in self.resources.values() if item.kind == "query" and item.graph == graph_id]
-
 
 class StoredPolicy(msgspec.Struct, frozen=True):
     """A policy as it is stored: the YAML text and the Cedar files that it names."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.base.display import format_count
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Actor
 from omnigraph.cli.results import TextOutput
@@ -46,5 +47,5 @@ def init(
     snapshot = graph.snapshot()
     output.show(
         lambda: init_output(snapshot),
-        notices=[f"created a graph with {len(snapshot.tables)} tables at commit {snapshot.head}"],
+        notices=[f"created a graph with {format_count(len(snapshot.tables), 'table')} at commit {snapshot.head}"],
     )
