@@ -157,7 +157,7 @@ def test_merges(both: Both) -> None:
         errors.append(raised.value)
     assert [str(error) for error in errors] == [str(errors[0])] * 2
     assert [[conflict.to_json() for conflict in error.conflicts] for error in errors] == conflicts
-    merged = remote.merge("merge/right", resolve={("node:Person", "bob"): "theirs"})
+    merged = remote.merge("merge/right", resolve={("Person", "bob"): "theirs"})
     assert (merged.outcome.value, merged.tables[0].updated) == ("merged", 1)
     assert merged.source_head == graph.checkout("merge/right").log()[0].id
     assert merged.commit is not None

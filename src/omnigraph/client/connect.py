@@ -312,7 +312,7 @@ class RemoteGraph:
         Args:
             source: The branch or commit to merge.
             strategy: `ours` (the state of this branch) or `theirs` (of the source), for every conflict or by kind.
-            resolve: `ours` or `theirs` for single entities, by table (`node:Person`) and id.
+            resolve: `ours` or `theirs` for single entities, by type (`Person` or `node:Person`) and id.
             dry_run: Write nothing and return the conflicts.
 
         Example:
@@ -320,11 +320,11 @@ class RemoteGraph:
             >>> served.merge("review/1").outcome.value
             'already_up_to_date'
         """
-        make_resolution(strategy, resolve)  # raises for an unknown side, kind or table
+        resolution = make_resolution(strategy, resolve, lambda: build_schema(read_schema(f"{self.schema}\n")))
         decisions = [
-            {"entity_kind": kind, "type_name": name, "entity_id": entity_id, "take": side}
-            for (table, entity_id), side in (resolve or {}).items()
-            for kind, _, name in [table.partition(":")]
+            {"entity_kind": kind, "type_name": name, "entity_id": entity.id, "take": side.value}
+            for entity, side in resolution.entities.items()
+            for kind, _, name in [entity.table.partition(":")]
         ]
         members = {"source": source, "target": self.branch, "dry_run": dry_run, "strategy": strategy}
         request = msgspec.convert({**members, "resolve": decisions or None}, wr.BranchMergeRequest)

@@ -223,7 +223,8 @@ def plan_ranked(
         return _ranked_plan(choice, IndexedSearch(scan, words, where))
     assert isinstance(column.type, VectorType)
     row_bytes = column.type.size * _FLOAT_BYTES
-    vector: npt.NDArray[np.float32] = np.asarray(value or (), dtype=np.float32)
+    # `explain` asks no provider, so a text has no vector.
+    vector: npt.NDArray[np.float32] = np.asarray(() if isinstance(value, str) else value or (), dtype=np.float32)
     request = replace(request, vector_size=column.type.size, is_zero=len(vector) > 0 and not vector.any())
     matching = reader.row_count
     choice = choose_ranked(replace(request, matching_bytes=matching * row_bytes))
