@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import omnigraph
 from omnigraph.base.errors import RefusedError
+from omnigraph.cluster.addressing import find_graph
 from omnigraph.cluster.project import Cluster
 from tests.cli.process import tree
 from tests.cluster.conftest import ExampleCluster
@@ -90,6 +92,35 @@ def test_removed_graph_needs_an_approval(applied: ExampleCluster) -> None:
     assert (document["exit"], document["converged"]) == (0, True)
     assert not applied.graph.exists()
     assert applied.run("cluster", "approve", "graph.books").exit_code == 2
+
+
+def test_denied_delete_of_a_graph_keeps_what_it_uses(new: ExampleCluster) -> None:
+    declared = (new.path / "cluster.yaml").read_text()
+    provider = "providers: { embedding: { default: { kind: mock } } }\n"
+    new.edit(
+        "cluster.yaml", lambda text: text.replace("queries/ }", "queries/, embedding_provider: default }") + provider
+    )
+    assert new.apply()["converged"]
+    (new.path / "cluster.yaml").write_text("version: 1\n")
+    used = ("policy.base", "provider.embedding.default", "query.books.books_of")
+
+    def require_kept(document: Any) -> None:
+        assert document["exit"] == 3
+        assert {document["resource_statuses"][address]["status"] for address in used} == {"blocked"}
+        assert set(used) < set(find_graph(str(new.path)).ledger.resources)
+
+    require_kept(new.apply())
+    assert new.run("cluster", "approve", "graph.books", "--as", "ada").exit_code == 0
+    denied = new.apply("bo")
+    require_kept(denied)
+    assert denied["resource_statuses"]["graph.books"]["conditions"] == ["policy_denied"]
+    assert new.run("query", "books_of", "--cluster", ".", "--params", '{"author": "x"}').exit_code == 0
+    (new.path / "cluster.yaml").write_text(declared)
+    assert new.apply()["converged"], "a declared graph that no longer uses the provider"
+    (new.path / "cluster.yaml").write_text("version: 1\n")
+    assert new.run("cluster", "approve", "graph.books", "--as", "ada").exit_code == 0
+    deleted = new.apply()
+    assert (deleted["exit"], deleted["resource_statuses"]) == (0, {})
 
 
 def test_approval_does_not_delete_another_graph_with_the_same_id(applied: ExampleCluster) -> None:

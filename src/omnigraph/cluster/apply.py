@@ -26,7 +26,7 @@ from omnigraph.cluster.ledger import (
     next_ledger,
 )
 from omnigraph.cluster.observe import graph_location, observe, observe_graph
-from omnigraph.cluster.plan import APPLIED, BLOCKED, FAILED, ClusterPlan, make_plan
+from omnigraph.cluster.plan import APPLIED, BLOCKED, FAILED, ClusterPlan, block_used, make_plan
 from omnigraph.cluster.resources import DesiredState, Resource, graph_of, stored_path
 from omnigraph.cluster.serving import AppliedGate
 from omnigraph.graph.create import NewGraph, create_graph
@@ -121,6 +121,9 @@ class _ApplyRun:
     def delete_graphs(self) -> None:
         for change in self._changes("graph.", "delete"):
             self._operate(change.resource, self._delete_graph)
+        # A graph whose operation failed or was denied keeps what it uses.
+        changes = block_used(self.changes.values(), self.ledger.resources, self.desired)
+        self.changes = {change.resource: change for change in changes}
 
     def record(self, plan: ClusterPlan) -> ApplyResult:
         """Create the next object of the ledger, unless nothing differs from the current one."""

@@ -6,7 +6,7 @@ changes; `plan` prints them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +35,9 @@ def make_plan(desired: DesiredState, ledger: Ledger | None, observed: Observatio
     """Return what must change."""
     applied = {} if ledger is None else dict(ledger.resources)
     planner = _Planner(desired, applied, observed)
-    changes = [*planner.graph_changes(), *planner.shared_changes(), *planner.removed_graphs()]
+    changes = block_used(
+        [*planner.graph_changes(), *planner.shared_changes(), *planner.removed_graphs()], applied, desired
+    )
     approvals = [
         ApprovalOutput(
             resource=change.resource,
@@ -48,6 +50,38 @@ def make_plan(desired: DesiredState, ledger: Ledger | None, observed: Observatio
     return ClusterPlan(
         changes=tuple(changes), approvals=tuple(approvals), drift=find_drift(applied, observed, desired.resources)
     )
+
+
+def block_used(
+    changes: Iterable[PlannedChangeOutput], applied: Mapping[str, AppliedResource], desired: DesiredState
+) -> list[PlannedChangeOutput]:
+    """Block each change that takes the policy from a graph that is not deleted, or deletes a provider that is used."""
+    changes = list(changes)
+    graphs = {change.resource: change for change in changes if change.resource.startswith("graph.")}
+    remaining = {
+        graph_of(address)
+        for address, change in graphs.items()
+        if change.operation == "delete" and change.disposition != APPLIED
+    }
+    providers = {
+        resource.embedding_provider
+        for address, resource in applied.items()
+        if address in graphs and graphs[address].disposition != APPLIED
+    }
+
+    def is_used(change: PlannedChangeOutput) -> bool:
+        before, after = applied.get(change.resource), desired.resources.get(change.resource)
+        if change.resource.startswith("provider."):
+            return after is None and change.resource in providers
+        if not change.resource.startswith("policy."):
+            return False
+        unbound = set(before.applies_to or () if before else ()) - set(after.applies_to if after else ())
+        return not unbound.isdisjoint(remaining)
+
+    return [
+        _block(change, "dependency_not_applied") if change.disposition == APPLIED and is_used(change) else change
+        for change in changes
+    ]
 
 
 def find_drift(
@@ -114,12 +148,7 @@ class _Planner:
 
     def shared_changes(self) -> Iterator[PlannedChangeOutput]:
         yield from self._differences("provider", None)
-        remaining = {graph_id for graph_id in self._removed() if self._delete_obstacle(graph_id) is not None}
-        for change in self._differences("policy", None):
-            before, after = self.applied.get(change.resource), self.desired.resources.get(change.resource)
-            unbound = set(before.applies_to or () if before else ()) - set(after.applies_to if after else ())
-            # A graph that is not deleted must not lose its policy.
-            yield _block(change, "dependency_not_applied") if unbound & remaining else change
+        yield from self._differences("policy", None)
 
     def removed_graphs(self) -> Iterator[PlannedChangeOutput]:
         for graph_id in self._removed():

@@ -72,6 +72,13 @@ def stored_queries(ledger: Ledger, graph_id: str) -> tuple[str, ...]:
 def find_applied_provider(ledger: Ledger, graph_id: str, environment: Mapping[str, str]) -> ConfiguredProvider | None:
     """Return the deployed embedding provider of a graph, or None. Its key is a variable of the environment."""
     address = ledger.resources[f"graph.{graph_id}"].embedding_provider
+    if address is not None and address not in ledger.resources:
+        raise FormatError(
+            f"the embedding provider of graph '{graph_id}' is not deployed: '{address}'",
+            code="resource_damaged",
+            hint="Declare the provider in `cluster.yaml`, then run `omnigraph cluster apply`.",
+            facts={"address": address},
+        )
     profile = None if address is None else ledger.resources[address].embedding_profile
     return None if profile is None else ConfiguredProvider(provider_settings(profile), environment)
 

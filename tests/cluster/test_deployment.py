@@ -1,0 +1,56 @@
+"""A server follows the ledger: what happens to a graph that cannot be served, without sockets."""
+
+from __future__ import annotations
+
+import json
+
+from omnigraph.api.graph import Graph
+from omnigraph.client.local import LocalGraph
+from omnigraph.cluster.addressing import find_root
+from omnigraph.cluster.ledger import LedgerStore
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.server.boot import AccessState
+from omnigraph.server.deployment import Deployment, DeploymentSettings
+from omnigraph.server.health import HealthCache
+from omnigraph.storage.location import Location
+from tests.cluster.conftest import ExampleCluster
+
+
+def _open(location: Location, graph_id: str) -> LocalGraph:
+    read_snapshot(location, MAIN)
+    return LocalGraph(graph=Graph(location), uri=f"graphs/{graph_id}")
+
+
+def _serve(cluster: ExampleCluster) -> Deployment:
+    return Deployment(
+        DeploymentSettings(
+            store=LedgerStore(find_root(str(cluster.path))),
+            open_graph=_open,
+            decide_state=lambda _: AccessState.POLICY,
+            access=AccessState.POLICY,
+            check_health=lambda graph: HealthCache(graph.health),
+            environment={},
+            requires_all_graphs=False,
+        )
+    )
+
+
+def _add_graph(cluster: ExampleCluster) -> None:
+    (cluster.path / "other.pg").write_text("node Thing { name: String @key }")
+    graphs = "graphs:\n  other: { schema: other.pg, embedding_provider: default }\n"
+    provider = "providers: { embedding: { default: { kind: mock } } }\n"
+    cluster.edit("cluster.yaml", lambda text: text.replace("graphs:\n", graphs) + provider)
+    assert cluster.apply()["converged"]
+
+
+def test_missing_provider_quarantines_only_its_graph(applied: ExampleCluster) -> None:
+    _add_graph(applied)
+    newest = max((applied.path / "__cluster" / "state").iterdir())
+    ledger = json.loads(newest.read_text())
+    del ledger["applied_revision"]["resources"]["provider.embedding.default"]
+    newest.write_text(json.dumps(ledger))
+    current = _serve(applied).current()
+    assert (list(current.graphs), current.quarantined["other"].code) == (["books"], "resource_damaged")
+    read = ("query", "-e", "query q() { match { $t: Thing } return { $t.name } }")
+    outcome = applied.run(*read, "--cluster", ".", "--graph", "other", "--json")
+    assert json.loads(outcome.stdout)["error_code"] == "resource_damaged"
