@@ -185,6 +185,20 @@ def test_a_missing_key_is_an_error_that_names_the_variable(server: ProviderServe
 
 
 @pytest.mark.parametrize(
+    "key", ["sk-sec\nret-1", "sk-sec ret-1", "sk-secret-1\n", "sk-secret-\u00fc1", "sk-secret-\udcff1"]
+)
+def test_a_malformed_key_is_an_error_without_the_key(server: ProviderServer, key: str) -> None:
+    with pytest.raises(OmnigraphError, match="in the variable TEST_KEY: expected printable ASCII") as caught:
+        HttpEmbedder(embedder(server).settings, {"TEST_KEY": key}).embed(BATCH)
+    assert (caught.value.code, caught.value.facts, server.requests) == (
+        "embedding_settings",
+        {"variable": "TEST_KEY"},
+        [],
+    )
+    assert "sk-sec" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
     ("variables", "names"),
     [
         ({"PROVIDER": "openai-compatible"}, "OPENROUTER_API_KEY or OPENAI_API_KEY"),

@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 from omnigraph.base.clock import SYSTEM_CLOCK, to_datetime
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import ErrorKind, MachineError, OmnigraphError
+from omnigraph.base.errors import ErrorKind, MachineError, OmnigraphError, UsageError
 from omnigraph.embedding.protocols import PROTOCOLS, EmbeddingBatch, InvalidResponseError, ProviderRequest, RejectedText
 from omnigraph.embedding.settings import EmbeddingSettings
 from omnigraph.embedding.vectors import InvalidVectorError, Vector, normalize, require_length
@@ -156,13 +156,21 @@ class HttpEmbedder:
         name = self.settings.key_variable
         if name is None:
             return {}
-        key = self._environment.get(name, "").strip()
-        if not key:
+        key = self._environment.get(name, "")
+        if not key.strip():
             names = " or ".join(self.settings.key_variables)
             raise MachineError(
                 f"the key of the embedding provider is missing: expected it in the variable {names}",
                 code="embedding_key_missing",
                 hint=f"Set {names} in the environment of the process that embeds; on a cluster, of the executors.",
+                facts={"variable": name},
+            )
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise UsageError(
+                f"invalid key of the embedding provider in the variable {name}: expected printable ASCII characters "
+                "without blanks",
+                code="embedding_settings",
+                hint=f"Set {name} to the key only. Blanks and newlines around it are not removed.",
                 facts={"variable": name},
             )
         return {request.key_header: f"{request.key_prefix}{key}"}
