@@ -95,6 +95,22 @@ def cut_off(handler: ProviderHandler, body: dict[str, Any]) -> bool:
     return True
 
 
+def drip(is_closed: threading.Event) -> Fault:
+    """Return a fault: a response without an end, in single bytes, until the client closes the connection."""
+
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while not is_closed.wait(0.01):
+                handler.wfile.write(b" ")
+        except ConnectionError:
+            is_closed.set()
+        return True
+
+    return fault
+
+
 @contextmanager
 def running_provider() -> Iterator[ProviderServer]:
     """Run a provider until the block ends."""

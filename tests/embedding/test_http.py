@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from tests.embedding.provider_server import (
     ProviderHandler,
     ProviderServer,
     cut_off,
+    drip,
     right_answer,
     running_provider,
     status,
@@ -224,6 +226,27 @@ def test_the_deadline_ends_the_retries(server: ProviderServer) -> None:
     with pytest.raises(EmbeddingFailedError) as caught:
         embedder(server, deadline_seconds=5.0).embed(BATCH)
     assert (len(server.requests), caught.value.facts["attempts"]) == (1, 1)
+
+
+def test_a_response_that_never_ends_is_a_timeout(server: ProviderServer) -> None:
+    is_closed = threading.Event()
+    server.always = drip(is_closed)
+    with pytest.raises(EmbeddingFailedError, match="did not answer in time") as caught:
+        embedder(server, timeout_seconds=0.2, attempts=1).embed(BATCH)
+    assert (caught.value.code, caught.value.facts["status"]) == ("embedding_failed", None)
+    assert is_closed.wait(60)
+
+
+def test_a_stop_ends_a_response_that_never_ends(server: ProviderServer) -> None:
+    def stop() -> None:
+        raise InterruptedError
+
+    is_closed = threading.Event()
+    server.always = drip(is_closed)
+    settings = embedder(server, timeout_seconds=3600.0).settings
+    with pytest.raises(InterruptedError):
+        HttpEmbedder(settings, {"TEST_KEY": KEY}, raise_if_stopped=stop).embed(BATCH)
+    assert is_closed.wait(60)
 
 
 def test_a_server_that_is_not_there_is_an_error() -> None:

@@ -26,6 +26,7 @@ from omnigraph.embedding.vectors import InvalidVectorError, Vector, normalize, r
 from omnigraph.embedding.waits import RequestPace, is_retried, is_split, parse_retry_after, pause_seconds
 
 _REASON_LENGTH_MAX: Final = 300
+_PIECE_BYTES: Final = 64 * 1024
 
 
 class EmbeddingFailedError(OmnigraphError):
@@ -47,7 +48,8 @@ class _Failure:
 class HttpEmbedder:
     """A provider that is called over HTTP, by one thread. It counts its requests, and those that repeat another one.
 
-    `wait` waits for seconds before a request; it raises if no other request may be sent.
+    `wait` waits for seconds before a request; it raises if no other request may be sent. `raise_if_stopped` is called
+    while a response is read; it raises if the response is not needed anymore.
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class HttpEmbedder:
         *,
         pace: RequestPace | None = None,
         wait: Callable[[float], None] = SYSTEM_CLOCK.sleep,
+        raise_if_stopped: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings, self._environment = settings, environment
-        self._pace, self._wait = pace, wait
+        self._pace, self._wait, self._raise_if_stopped = pace, wait, raise_if_stopped
         self.requests = self.retries = 0
         self._previous_request: float | None = None
         self._pool = urllib3.PoolManager(retries=False)
@@ -126,27 +129,50 @@ class HttpEmbedder:
     def _send(self, request: ProviderRequest, remaining: float) -> Any:
         """Return the decoded body of one response, or a failure."""
         headers = {"Content-Type": "application/json", **self._key(request)}
+        seconds = max(0.001, min(self.settings.timeout_seconds, remaining))
+        end = SYSTEM_CLOCK.monotonic() + seconds
         try:
             response = self._pool.request(
                 "POST",
                 f"{self.settings.base_url}{request.path}",
                 body=msgspec.json.encode(request.body),
                 headers=headers,
-                timeout=urllib3.Timeout(total=max(0.001, min(self.settings.timeout_seconds, remaining))),
+                timeout=urllib3.Timeout(total=seconds),
                 redirect=False,
+                preload_content=False,
             )
+            data = self._read_body(response, end)
         except HTTPError as error:
             return _Failure(None, self._describe(error))
+        if data is None:
+            return _Failure(None, self._describe(None))
         if response.status != 200:
-            reason = " ".join(response.data.decode("utf-8", "replace").split())
+            reason = " ".join(data.decode("utf-8", "replace").split())
             return _Failure(response.status, self._without_key(reason), response.headers.get("Retry-After"))
-        return _decode(response.data)
+        return _decode(data)
 
-    def _describe(self, error: HTTPError) -> str:
-        """Return what went wrong with a connection, and the address without user and password."""
+    def _read_body(self, response: urllib3.BaseHTTPResponse, end: float) -> bytes | None:
+        """Return the body of a response, or None if it is incomplete at `end`.
+
+        The timeout of urllib3 is for each piece: a server that sends a byte now and then would never reach it. A
+        connection whose response is incomplete is closed.
+        """
+        pieces: list[bytes] = []
+        try:
+            while piece := response.read1(_PIECE_BYTES):
+                pieces.append(piece)
+                self._raise_if_stopped()
+                if SYSTEM_CLOCK.monotonic() >= end:
+                    return None
+        finally:
+            response.close()
+        return b"".join(pieces)
+
+    def _describe(self, error: HTTPError | None) -> str:
+        """Return what went wrong with a connection, and the address without user and password. None: it was slow."""
         url = urllib3.util.parse_url(self.settings.base_url)
         address = f"{url.scheme}://{url.netloc}"
-        if isinstance(error, ReadTimeoutError):
+        if error is None or isinstance(error, ReadTimeoutError):
             return f"{address} did not answer in time"
         if isinstance(error, ProtocolError):
             return f"{address} closed the connection before its response was complete"

@@ -52,7 +52,9 @@ def embed_requests(task: EmbedTask) -> EmbeddedTexts:
         )
     from omnigraph.embedding.http import HttpEmbedder
 
-    embedder = HttpEmbedder(task.settings, os.environ, pace=task.pace, wait=raise_if_stopped)
+    embedder = HttpEmbedder(
+        task.settings, os.environ, pace=task.pace, wait=raise_if_stopped, raise_if_stopped=raise_if_stopped
+    )
     batches = [EmbeddingBatch(texts=texts, size=task.size, purpose=TextPurpose.DOCUMENT) for texts in task.requests]
     result = collect_vectors([result for batch in batches for result in embedder.embed(batch)], task.size)
     return replace(result, requests=embedder.requests, retries=embedder.retries)
