@@ -65,6 +65,22 @@ def test_malformed_values(name: str, value: str, message: str) -> None:
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a b:99999/v1", "http://h:99999", "http://h:x/v1", "http://[::1/v1", "http:///v1", "http://a\nb/v1"]
+)
+def test_a_malformed_base_url_is_an_error(url: str) -> None:
+    with pytest.raises(UsageError, match="invalid OMNIGRAPH_EMBED_BASE_URL: expected a host") as caught:
+        read_settings({"OMNIGRAPH_EMBED_BASE_URL": url, "OMNIGRAPH_EMBED_MODEL": "m"})
+    assert caught.value.code == "embedding_settings"
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8000/v1", "https://user:password@h/v1", "http://my_host"])
+def test_base_urls(url: str) -> None:
+    settings = read_settings({"OMNIGRAPH_EMBED_BASE_URL": url, "OMNIGRAPH_EMBED_MODEL": "m"})
+    assert settings is not None
+    assert settings.base_url == url
+
+
 def test_a_base_url_without_a_model_is_an_error() -> None:
     with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_MODEL is missing") as caught:
         read_settings({"OMNIGRAPH_EMBED_BASE_URL": OWN})

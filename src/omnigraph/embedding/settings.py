@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import urlsplit
 
 from omnigraph.base.display import did_you_mean
 from omnigraph.base.errors import UsageError
@@ -91,7 +92,20 @@ def read_settings(environment: Mapping[str, str]) -> EmbeddingSettings | None:
     url = (base_url or defaults.base_url).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise _invalid("BASE_URL", f"expected http:// or https://, got '{url}'")
+    if not _has_address(url):
+        raise _invalid("BASE_URL", "expected a host, a port up to 65535 and no blanks, as in http://127.0.0.1:11434/v1")
     return _with_limits(values, kind or ProviderKind.OPENAI_COMPATIBLE, url, model, key_variable)
+
+
+def _has_address(url: str) -> bool:
+    """Return whether a URL has a host and a valid port. The error does not show the URL: it may have a password."""
+    if not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _read_kind(values: Mapping[str, str]) -> ProviderKind | None:
