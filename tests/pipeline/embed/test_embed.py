@@ -17,11 +17,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.progress import Progress
 from omnigraph.embedding.provider import ConfiguredProvider, EmbeddingProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.embed.tasks import EmbedTask, embed_requests
+from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from tests.embedding.provider_server import (
     ProviderHandler,
@@ -315,6 +317,13 @@ def test_another_model_is_refused(tmp_path: Path, server: ProviderServer) -> Non
     with pytest.raises(OmnigraphError, match="expected 'm2', got 'm1'") as caught:
         run(graph, server)
     assert caught.value.code == "embedding_model_differs"
+
+
+def test_progress_counts_the_texts(server: ProviderServer) -> None:
+    reports: list[Progress] = []
+    tasks = [EmbedTask(settings=settings(server), size=4, requests=(("one", "two"), (text,))) for text in ("a", "b")]
+    LocalRunner(reports.append)(embed_requests, tasks)
+    assert (reports[-1].rows, reports[-1].bytes) == (6, 6 * 4 * 4)
 
 
 def test_a_task_has_the_name_of_the_key_only(server: ProviderServer, monkeypatch: pytest.MonkeyPatch) -> None:

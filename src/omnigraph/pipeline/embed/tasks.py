@@ -40,7 +40,7 @@ class EmbeddedTexts:
 
 
 def _measure(result: EmbeddedTexts) -> TaskSize:
-    return TaskSize(bytes=result.vectors.nbytes)
+    return TaskSize(len(result.vectors), result.vectors.nbytes)
 
 
 @task("embed", _measure)
