@@ -18,6 +18,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from itertools import pairwise
+from textwrap import dedent
 from typing import Any, Final
 
 import omnigraph
@@ -284,7 +285,7 @@ def _text(member: Any) -> str:
     blocks = []
     for block in re.split(r"\n(?=(?:Args|Example):\n)", inspect.getdoc(member) or ""):
         if block.startswith("Args:\n"):
-            arguments = inspect.cleandoc(block.removeprefix("Args:\n"))
+            arguments = dedent(block.removeprefix("Args:\n"))  # `cleandoc` ignores the indent of the first line
             items = re.findall(r"^(\w+): ((?:.|\n(?=\s))*)", arguments, re.MULTILINE)
             blocks.append("\n".join(f"- `{name}`: {_line(text)}" for name, text in items))
         elif block.startswith("Example:\n"):

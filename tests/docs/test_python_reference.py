@@ -27,6 +27,10 @@ def test_page_is_generated(capsys: pytest.CaptureFixture[str]) -> None:
     assert PAGE.read_text() == generated, "run: make reference"
 
 
+def test_description_of_a_single_argument_is_complete() -> None:
+    assert "Default: the newest state. A time is" in PAGE.read_text()
+
+
 def test_every_method_of_a_graph_is_described() -> None:
     titles = anchors(PAGE.read_text())
     methods = {name for name, member in inspect.getmembers(omnigraph.Graph) if inspect.isfunction(member)}
