@@ -296,6 +296,12 @@ def test_an_invalid_column_is_one_line(root: Location, tmp_path: Path) -> None:
     groups = fact_rows(rejected.value.facts, "validation_groups")
     assert [(group["property"], group["count"]) for group in groups] == [("age", 5_000), ("slug", 1)]
     assert "list every error" in rejected.value.advice.render(str)
+    listed_errors: list[Violation] = []
+    request = LoadRequest(source=source(path), mode=LoadMode.APPEND, actor="ada", errors=listed_errors.extend)
+    with pytest.raises(LoadRejectedError) as listed:
+        load(root, request, in_place)
+    assert len(listed_errors) == 5_001
+    assert "list every error" not in listed.value.advice.render(str)
 
 
 def test_a_duplicate_names_the_earlier_row(root: Location, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class Loaded:
 class LoadRejectedError(ValidationError):
     """The input violates rules of the schema; nothing was written."""
 
-    def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
+    def __init__(self, report: ViolationReport, keyless: Sequence[str] = (), *, is_listed: bool = False) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
         count = "1 error" if report.total == 1 else f"{report.total:,} errors"
@@ -130,14 +130,17 @@ class LoadRejectedError(ValidationError):
             report,
             head=f"the input has {count}",
             code="load_rejected",
-            hint=_rejection_hint(report, keyless),
+            hint=_rejection_hint(report, keyless, is_listed=is_listed or report.lists_all),
         )
 
 
-def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
-    """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize."""
+def _rejection_hint(report: ViolationReport, keyless: Sequence[str], *, is_listed: bool) -> Hint:
+    """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize.
+
+    `is_listed`: the error, or a file that was written, lists every violation.
+    """
     more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
-    if report.lists_all:
+    if is_listed:
         more = hint("")
     if not report.has_only(Rule.KEY_CONFLICT):
         return hint("Nothing was written. Fix these lines and load again.") + more
@@ -309,7 +312,7 @@ class _Load:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
             keyless = [loaded_type.entity.name for loaded_type in loaded.types if not loaded_type.entity.key]
-            raise LoadRejectedError(report, keyless)
+            raise LoadRejectedError(report, keyless, is_listed=self._request.errors is not None)
 
     def _check_on_driver(
         self, snapshot: Snapshot, loaded: LoadedInput
