@@ -106,6 +106,8 @@ _ABOUT: Final = """A versioned graph database on open Lance files.
     A graph is a directory or an S3 prefix: pass it as URI or as --store URI. --server uses a graph of a server. Data is
     written to stdout, everything else to stderr. Exit codes: 0 success, 1 error, 2 usage, 3 refused, 4 precondition
     failed, 130 Ctrl-C, 143 SIGTERM.
+
+    `omnigraph help COMMAND` shows the flags of a command, and `omnigraph --version` the versions.
     """
 
 
