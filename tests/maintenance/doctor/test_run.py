@@ -211,10 +211,10 @@ def test_files_of_interrupted_operations(graph: Graph) -> None:
     os.utime(Path(graph.uri, INIT_MARKERS, "old.json"), (time.time() - 4 * DAY,) * 2)
     findings = [(finding.where, finding.health, finding.message, finding.fix) for finding in _unhealthy(graph)]
     assert findings == [
-        (SCRATCH, Health.NOTICE, "1 file left by a bulk operation, 3 bytes", CLEANUP),
-        (SCRATCH, Health.NOTICE, "1 file that a bulk operation uses, or left a short time ago, 3 bytes", CLEANUP_LATER),
-        (INIT_MARKERS, Health.NOTICE, "1 file left by an `init`, 2 bytes", CLEANUP),
-        (INIT_MARKERS, Health.NOTICE, "1 file that an `init` uses, or left a short time ago, 2 bytes", CLEANUP_LATER),
+        (SCRATCH, Health.NOTICE, "1 file left by a bulk operation, 3 B", CLEANUP),
+        (SCRATCH, Health.NOTICE, "1 file that a bulk operation uses, or left a short time ago, 3 B", CLEANUP_LATER),
+        (INIT_MARKERS, Health.NOTICE, "1 file left by an `init`, 2 B", CLEANUP),
+        (INIT_MARKERS, Health.NOTICE, "1 file that an `init` uses, or left a short time ago, 2 B", CLEANUP_LATER),
     ]
 
 
@@ -226,7 +226,7 @@ def test_unreferenced_files(graph: Graph) -> None:
         os.utime(path, (time.time() - days * DAY,) * 2)
     (finding,) = _unhealthy(graph)
     assert (finding.check, finding.where, finding.fix) == (Check.ORPHANS, PERSON, CLEANUP)
-    assert finding.message == "1 unreferenced file, 4 bytes"
+    assert finding.message == "1 unreferenced file, 4 B"
 
 
 def test_forks_that_a_child_branch_reads_are_not_reported(graph: Graph) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.display import format_bytes
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
@@ -144,7 +145,7 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
             (young, f"that {operation} uses, or left a short time ago", CLEANUP_LATER),
         ):
             if sizes:
-                text = f"{_count(len(sizes), 'file')} {description}, {sum(sizes):,} bytes"
+                text = f"{_count(len(sizes), 'file')} {description}, {format_bytes(sum(sizes))}"
                 yield Finding(Check.ORPHANS, Health.NOTICE, text, where=directory, fix=fix)
 
 
@@ -165,7 +166,7 @@ def _find_orphans_and_forks(
     for plan in plans.values():
         sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
         if sizes:
-            text = f"{_count(len(sizes), 'unreferenced file')}, {sum(sizes):,} bytes"
+            text = f"{_count(len(sizes), 'unreferenced file')}, {format_bytes(sum(sizes))}"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, where=plan.table_key, fix=CLEANUP)
 
 
