@@ -61,7 +61,10 @@ class SchemaCode(Code):
     DEFAULT_VIOLATES_RULE = ("S321", "a default violates a `@range` or `@check` of its own type")
     EMBED_TYPE = ("S322", "`@embed` is on a property that is not a `Vector`")
     EMBED_SOURCE = ("S323", "`@embed` names a source that is missing or not a `String`")
-    INDEX_OPTION = ("S324", "an option of `@index` is unknown, a duplicate or different, or has an invalid value")
+    INDEX_OPTION = (
+        "S324",
+        "an option of `@index` is unknown, a duplicate or different, has an invalid value, or excludes another",
+    )
     INDEX_OPTION_TYPE = ("S325", "`@index` has options on a property that is not a `String`")
 
     UNKNOWN_INTERFACE = ("S401", "a node implements an interface that does not exist")

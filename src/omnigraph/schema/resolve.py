@@ -132,6 +132,10 @@ def text_options(annotation: syntax.Annotation) -> tuple[TextOptions, tuple[Inva
                 invalid.append(InvalidOption(argument.span, f"duplicate option `{name}`", "remove one"))
             else:
                 options[name] = value
+    if options.get("ascii_folding") and "stem" in options:
+        # Lance removes endings before accents: `résumé` becomes `resume`, and `resume` becomes `resum`.
+        message = "`ascii_folding` and `stem` cannot be combined: words with accents would not be found without them"
+        invalid.append(InvalidOption(annotation.span, message, "remove one of them"))
     return convert(options, TextOptions), tuple(invalid)
 
 
