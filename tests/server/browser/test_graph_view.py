@@ -81,6 +81,10 @@ def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.wait_text("500 nodes are drawn, and the others are left out.")
     assert drawn(browser, "return drawing.nodes().length") == 500
     assert len(browser.all(".graph-table tbody tr")) == 500
+    drawn(browser, "drawing.nodes()[0].position({x: 0, y: 30_000})")
+    browser.click(".graph-zoom button", "Fit")
+    shown = drawn(browser, "return [drawing.extent(), drawing.elements().boundingBox()].map(box => [box.y1, box.y2])")
+    assert shown[0][0] <= shown[1][0] < shown[1][1] <= shown[0][1]
     browser.go(f"#/g/default@many/history/{browser.call('listLog', {})['heads']['many']}")
     browser.wait_for(lambda: len(browser.all(".change")) == 50, "the first page of changes")
     browser.click("#more-changes")

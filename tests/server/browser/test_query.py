@@ -181,6 +181,16 @@ def test_a_branch_with_a_slash_can_be_typed(browser: Browser) -> None:
     assert browser.find("#compare-to").get_property("value") == "review/q3"
 
 
+def test_an_unknown_page_or_branch_is_an_error(browser: Browser) -> None:
+    browser.expected = ("404 (Not Found)",)
+    browser.open("#/g/default@main/nosuchpage")
+    browser.wait_text("Page 'nosuchpage' does not exist", ".notice.error")
+    assert browser.all("#query-text") == []
+    browser.go("#/g/default@nosuch/query")
+    browser.wait_text("No branch 'nosuch'", ".query-main .notice.error")
+    assert len(browser.all(".notice.error")) == 1
+
+
 def test_a_thousand_rows_are_drawn_and_the_rest_is_counted(browser: Browser) -> None:
     browser.open(MAIN)
     run(browser, "query q() { match { $p: Person  $q: Person } return { $p.slug, $q.name } }")

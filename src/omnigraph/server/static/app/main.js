@@ -91,12 +91,17 @@ function GraphFrame(frame) {
     may: (action) => (actions[action] || "none") !== "none",
     link: (page, rest, options) => makeAddress({ graph, ref, page, rest, options }),
   };
-  const { Page } = PAGES.find(({ id }) => id === address.page) || PAGES[0];
+  const { Page } = PAGES.find(({ id }) => id === address.page) || { Page: UnknownPage };
   return html`<${Place.Provider} value=${place}>
     <${Shell} ...${frame} address=${address} place=${place}>
       <${Answer} answer=${branches}>${() => html`<${Guard} key=${`${address.page} ${ref}`}><${Page} address=${address} /><//>`}<//>
     <//>
   <//>`;
+}
+
+function UnknownPage({ address }) {
+  const names = PAGES.map(({ id }) => `\`${id}\``);
+  return html`<${ErrorBox} error=${{ message: `page '${address.page}' does not exist`, hint: `Use one of ${names.join(", ")}.` }} />`;
 }
 
 // Show an error of the page itself instead of an empty window.

@@ -18,6 +18,7 @@ const drafts = new Map();
 export function QueryPage({ address }) {
   const { graph, ref, state, may, reload, link } = usePlace();
   const catalog = useRequest((signal) => getCatalog(graph, state, { signal }), [graph, ref]);
+  const isMissing = catalog.error?.status === 404; // no such branch or commit: nothing on this page can run
   const types = useMemo(() => catalog.value && typesOf(catalog.value), [catalog.value]);
   const [text, setText] = useState(address.options.q ?? drafts.get(graph) ?? "");
   const [parameters, setParameters] = useState("");
@@ -99,6 +100,7 @@ export function QueryPage({ address }) {
 
   return html`<div class="query-page">
       <div class="query-main">
+        ${isMissing && html`<${ErrorBox} error=${catalog.error} />`}
         <${Panel} kind="flush">
           <div class="toolbar">
             ${run.stop
@@ -128,9 +130,9 @@ export function QueryPage({ address }) {
         </div>
       </div>
       <aside class="query-side">
-        <${Panel} title="Types">
+        ${!isMissing && html`<${Panel} title="Types">
           <${Answer} answer=${catalog}>${() => html`<${TypeList} types=${types} onChoose=${(type) => edit(exampleQuery(type))} />`}<//>
-        <//>
+        <//>`}
         ${(queries.error || queries.value?.queries.length > 0) && html`<${Panel} title="Stored queries"><${StoredList} answer=${queries} current=${name} /><//>`}
         <${Panel} title="Recent queries"><${Recent} onChoose=${edit} key=${run} /><//>
       </aside>

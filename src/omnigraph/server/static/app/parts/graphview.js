@@ -101,7 +101,7 @@ function Canvas({ drawn, selected, onSelect }) {
     const recolour = () => drawing.current?.style(styleSheet());
     import("../../vendor/cytoscape.js").then(({ default: cytoscape }) => {
       if (isOver) return;
-      drawing.current = cytoscape({ container: container.current, style: styleSheet(), minZoom: 0.1, maxZoom: 3, userZoomingEnabled: false });
+      drawing.current = cytoscape({ container: container.current, style: styleSheet(), minZoom: 0.01, maxZoom: 3, userZoomingEnabled: false });
       drawing.current.on("tap", (event) => select.current(event.target === drawing.current || !event.target.isNode() ? null : event.target.id()));
       show(drawing.current, latest.current.drawn, latest.current.selected);
       drawing.current.on("resize", () => fit(drawing.current));
