@@ -86,7 +86,7 @@ def test_a_merge_shows_what_would_change_and_every_conflict_first(browser: Brows
     assert (name, ours, theirs) == ("score", "42", "41")
     assert not browser.find("#merge").is_enabled()
     browser.click(".conflict input[value=theirs]")
-    browser.wait_text("release can be merged with fix.")
+    browser.wait_text("fix can be merged into release.")
     browser.wait_for(lambda: browser.find("#merge").is_enabled(), "the merge is possible")
     browser.click("#merge")
     browser.click("#delete-source")

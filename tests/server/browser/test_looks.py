@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+import omnigraph as og
 from tests.server.browser.browser import NARROW, WIDE, Browser
 from tests.server.browser.conftest import KEPT
 from tests.server.browser.graph import make_graph
@@ -28,6 +31,20 @@ QUERY: Final = """query colleagues($city: String, $min: I64) {
   limit 50
 }
 """
+LONG_TYPE: Final = "AnExtremelyLongTypeNameForAnEntityThatFewPeopleWouldUse"
+LONG_PROPERTY: Final = "a_rather_long_property_name_that_is_the_key"
+LONG_SCHEMA: Final = f"""
+node {LONG_TYPE} {{ {LONG_PROPERTY}: String @key }}
+node Company {{ name: String @key }}
+edge RelatedTo: {LONG_TYPE} -> Company
+edge {LONG_TYPE}Of: {LONG_TYPE} -> Company
+"""
+OUTSIDE: Final = """const [box, parts] = arguments;
+return [...document.querySelectorAll(box)].flatMap(outer => [...outer.querySelectorAll(parts)].filter(part => {
+  const [inside, around] = [part.getBoundingClientRect(), outer.getBoundingClientRect()];
+  return inside.width < 4 || inside.left < around.left || inside.right > around.right + 0.5;
+}).map(part => part.outerHTML))"""
+"""Return the parts of a box that are not visible, or only partially."""
 
 
 def show_query(browser: Browser) -> None:
@@ -45,7 +62,7 @@ def show_commit(browser: Browser) -> None:
 
 def show_merge(browser: Browser) -> None:
     browser.click(".conflict input[value=theirs]")
-    browser.wait_text("main can be merged with draft.")
+    browser.wait_text("draft can be merged into main.")
 
 
 def show_graph(browser: Browser) -> None:
@@ -112,6 +129,35 @@ def test_long_names_do_not_widen_the_page(browser: Browser) -> None:
     browser.click(".commit-main", name)
     browser.wait_text("omnigraph commit revert")
     assert not browser.scrolls_sideways()
+
+
+def test_long_names_of_types_are_cut_with_an_ellipsis(browser: Browser, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"type": LONG_TYPE, "data": {LONG_PROPERTY: "x"}}) + "\n")
+    og.init(tmp_path / "long.omni", LONG_SCHEMA).load(data)
+    boxes = {
+        "graphs": ((".type-counts", "span"),),
+        "schema": ((".schema-node", ".mark, .mono, .type-name"), (".schema-edge", "strong, .mono")),
+        "health": ((".findings", "span, code"),),
+    }
+    with serve(tmp_path / "long.omni", tmp_path) as running:
+        browser.base = f"http://{running.address}"
+        browser.load("#/graphs")
+        for page, width in product(boxes, (WIDE, NARROW)):
+            browser.resize(width)
+            browser.go("#/graphs" if page == "graphs" else f"#/g/default@main/{page}")
+            browser.wait_frame()
+            browser.save(KEPT / f"long-{page}-{width}.png")
+            assert not browser.scrolls_sideways(), f"{page} at {width} pixels"
+            for box, parts in boxes[page]:
+                assert browser.all(box)
+                assert browser.run(OUTSIDE, box, parts) == [], f"{page} at {width} pixels"
+            if page == "schema":
+                name = browser.find("[data-type='edge:RelatedTo'] strong")
+                assert browser.run("return arguments[0].scrollWidth <= arguments[0].clientWidth", name)
+        heights = "return [...document.querySelectorAll('.findings .muted')].map(e => e.offsetHeight)"
+        assert set(browser.run(heights)) == {16}  # one line
+        browser.load("#/graphs")
 
 
 def test_arrow_keys_select_tabs(browser: Browser) -> None:

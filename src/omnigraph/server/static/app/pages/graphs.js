@@ -39,7 +39,7 @@ function GraphCard({ id }) {
         if (!types.length) return null;
         const total = types.reduce((sum, dataset) => sum + dataset.entity_count, 0);
         return html`<h3>${count(total, kind)} of ${count(types.length, "type")}</h3>
-          <ul class="type-counts">${types.map((dataset) => html`<li><span>${dataset.type_name}</span><span class="mono">${number(dataset.entity_count)}</span></li>`)}</ul>`;
+          <ul class="type-counts">${types.map((dataset) => html`<li><span class="clip" title=${dataset.type_name}>${dataset.type_name}</span><span class="mono">${number(dataset.entity_count)}</span></li>`)}</ul>`;
       })}
       <p class="card-links">${pages.map((page) => html`<a href=${link(page)}>${page}</a>`)}</p>`}<//>
   <//>`;

@@ -51,8 +51,9 @@ function place(sizes, centres) {
   };
 }
 
-function boxSize({ name, properties, count: rows }) {
-  const lengths = properties.map((property) => property.name.length + typeText(property).length + 5);
+function boxSize({ name, properties, count: rows, key_names: keys }) {
+  const marks = (property) => (keys.includes(property.name) ? 4 : 0) + (property.indexed ? 5 : 0);
+  const lengths = properties.map((property) => property.name.length + typeText(property).length + marks(property) + 4);
   const width = Math.max(name.length + number(rows).length + 6, ...lengths) * CHARACTER + 16;
   const lines = Math.min(properties.length, PROPERTIES_MAX) + (properties.length > PROPERTIES_MAX ? 1 : 0);
   return { width: Math.round(Math.min(Math.max(width, 160), 300)), height: 34 + (lines ? 8 : 0) + lines * 20 };
@@ -87,11 +88,14 @@ function NodeBox({ type }) {
   return html`<span class="schema-head"><${TypeName} type=${type} /><span class="mono muted" title=${count(type.count, "node")}>${number(type.count)}</span></span>
     ${type.properties.length > 0 && html`<span class="schema-properties">
       ${type.properties.slice(0, PROPERTIES_MAX).map((property) => html`<span class="schema-property">
-        <span class="mono">${property.name}</span><${Marks} type=${type} property=${property} />
-        <span class="mono muted clip" title=${typeText(property)}>${typeText(property)}</span></span>`)}
+        <span class="mono clip" title=${property.name}>${property.name}</span><${Marks} type=${type} property=${property} />
+        <span class="mono muted clip" style=${{ flexBasis: widthOfType(property) }} title=${typeText(property)}>${typeText(property)}</span></span>`)}
       ${rest > 0 && html`<span class="muted small">and ${rest} more</span>`}
     </span>`}`;
 }
+
+// A long name leaves space for the type, and a long type leaves half of the line for the name.
+const widthOfType = (property) => `min(50%, ${typeText(property).length}ch + 9px)`;
 
 function Marks({ type, property }) {
   const isKey = (type.key_names || []).includes(property.name);
@@ -100,8 +104,8 @@ function Marks({ type, property }) {
 }
 
 function EdgeLabel({ type }) {
-  return html`<strong class="clip">${type.name}</strong>
-    <span class="schema-ends muted small">${type.source} → ${type.target}</span>
+  return html`<strong class="clip" title=${type.name}>${type.name}</strong>
+    <span class="schema-ends muted small clip" title=${`${type.source} → ${type.target}`}>${type.source} → ${type.target}</span>
     <span class="mono muted">${cardinalityText(type)}<span title=${count(type.count, "edge")}> · ${number(type.count)}</span></span>`;
 }
 

@@ -9,9 +9,8 @@ import { textOf, Value } from "./table.js";
 import { Answer, Confirm, count, Empty, ErrorBox, Id, Notice, number, Panel } from "./widgets.js";
 
 const OUTCOMES = {
-  already_up_to_date: "is already up to date with",
-  fast_forward: "has no commits of its own, and takes those of",
-  merged: "can be merged with",
+  fast_forward: (source, target) => `${target} has no commits of its own, and takes those of ${source}.`,
+  merged: (source, target) => `${source} can be merged into ${target}.`,
 };
 const KINDS = {
   divergent_insert: "inserted on both branches",
@@ -102,9 +101,10 @@ function Preview({ document, conflicts, isDecided, isDiverged }) {
   const { source, target, outcome, tables, schema_steps: steps } = document;
   const compare = html`<a href=${link("branches", ["compare"], { from: target, to: source })}>Compare them entity by entity</a>`;
   if (outcome === "already_up_to_date") return html`<${Panel}><${Empty} title=${`${target} is already up to date with ${source}`}>There is nothing to merge.<//><//>`;
+  const isOpen = (conflicts.length > 0 && !isDecided) || !OUTCOMES[outcome]; // also while the decisions are checked
   const text = isDiverged ? `${source} cannot be merged into ${target}, because their schemas diverged. Change the schema of one of them first.`
-    : conflicts.length && !isDecided ? `Decide ${count(conflicts.length, "conflict")} to merge ${source} into ${target}.` : `${target} ${OUTCOMES[outcome]} ${source}.`;
-  return html`<${Notice} kind=${conflicts.length && !isDecided ? "warning" : "info"}><p><strong>${text}</strong></p><p>${compare}</p><//>
+    : isOpen ? `Decide ${count(conflicts.length, "conflict")} to merge ${source} into ${target}.` : OUTCOMES[outcome](source, target);
+  return html`<${Notice} kind=${isOpen ? "warning" : "info"}><p><strong>${text}</strong></p><p>${compare}</p><//>
     ${!isDiverged && html`<${Panel} kind="flush" title="What would change">
       ${steps.length > 0 && html`<ul class="steps">${steps.map((step) => html`<li><span class="tag accent">schema</span> ${step.text}</li>`)}</ul>`}
       ${tables.length ? html`<div class="table-box"><table>
