@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.api.texts import build_schema, read_schema, source_name
+from omnigraph.base.decoding import convert
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
@@ -205,7 +206,7 @@ class RemoteGraph:
             1
         """
         require_mode(mode)
-        parameters = msgspec.convert({"branch": self.branch, "mode": mode}, wr.LoadParameters)
+        parameters = convert({"branch": self.branch, "mode": mode}, wr.LoadParameters)
         document = self.client.load(parameters, _read_lines(data))
         types = {
             f"{kind}:{loaded.name}": loaded
@@ -327,7 +328,7 @@ class RemoteGraph:
             for kind, _, name in [entity.table.partition(":")]
         ]
         members = {"source": source, "target": self.branch, "dry_run": dry_run, "strategy": strategy}
-        request = msgspec.convert({**members, "resolve": decisions or None}, wr.BranchMergeRequest)
+        request = convert({**members, "resolve": decisions or None}, wr.BranchMergeRequest)
         document = self.client.merge(request)
         commit = None if document.commit is None else commit_value(document.commit)
         steps = self._schema_steps(commit, document.schema_steps) if commit and document.schema_steps else ()

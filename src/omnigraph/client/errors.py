@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from omnigraph.base.authorization import AccessDeniedError
+from omnigraph.base.decoding import convert
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import (
     Applied,
@@ -129,7 +130,7 @@ def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
         return error
     lines = text.split("\n")
     limited = error.facts.get("resource_limit")
-    limit = None if limited is None else msgspec.convert(limited, ResourceLimit)
+    limit = None if limited is None else convert(limited, ResourceLimit)
     failure = QueryTextError(
         tuple(
             Problem(
@@ -137,7 +138,7 @@ def with_source(error: RemoteError, text: str, source: str) -> OmnigraphError:
                 limit=limit if number == 0 else None,
                 **{"length": 1, **item, "source": source},
             )
-            for number, item in enumerate(msgspec.convert(problems, list[dict[str, Any]]))
+            for number, item in enumerate(convert(problems, list[dict[str, Any]]))
         )
     )
     failure.applied = error.applied
@@ -197,7 +198,7 @@ def _add_report(failure: RemoteError) -> None:
         Violation(
             file=str(row.get("file", "")),
             rule=rules[str(row["code"])],
-            **msgspec.convert({name: row.get(name) for name in names}, dict[str, Any]),
+            **convert({name: row.get(name) for name in names}, dict[str, Any]),
         )
         for row in fact_rows(failure.facts, "validation_errors")
         if row.get("code") in rules

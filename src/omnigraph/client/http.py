@@ -18,6 +18,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.client.errors import KINDS_OF_STATUSES, RemoteError, error_of_document
@@ -172,7 +173,7 @@ class Connection:
     def decode(self, request: HttpRequest, body: bytes, kind: type[Document]) -> Document:
         """Return the document of a response; raise if it is another one."""
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decode_json(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             failure = RemoteError(
                 f"the server at {self.url} answered {request.method} {request.path} with another document: {error}",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from omnigraph import __version__
+from omnigraph.base.decoding import convert, decode_json
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.wire import requests as wr
 from omnigraph.wire.errors import error_document
@@ -314,7 +315,7 @@ def read_message(message: bytes, list_actions: Callable[[], frozenset[str]]) -> 
 
 def _decode(message: bytes) -> _Message:
     try:
-        request = msgspec.json.decode(message, type=_Message)
+        request = decode_json(message, _Message)
     except msgspec.ValidationError as error:
         raise _RpcError(_INVALID_REQUEST, f"invalid request: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -367,7 +368,7 @@ def _read_call(request_id: int | str | None, params: dict[str, Any]) -> ToolCall
     if tool is None:
         raise _RpcError(_INVALID_PARAMS, f"unknown tool '{params.get('name')}'")
     try:
-        arguments = msgspec.convert(params.get("arguments") or {}, tool.arguments)
+        arguments = convert(params.get("arguments") or {}, tool.arguments)
     except msgspec.ValidationError as error:
         raise _RpcError(_INVALID_PARAMS, f"invalid arguments of {tool.name}: {error}") from error
     return ToolCall(request_id=request_id, tool=tool, arguments=arguments)

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import msgspec
 
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.graph.manifest.records import table_id
 from omnigraph.wire.changes import EntityChangeOutput, entity_change_output
@@ -83,7 +84,7 @@ def decode_token(text: str, kind: type[Token], *, graph: str, chosen: str = "") 
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if crc32(data[4:]).to_bytes(4) != data[:4]:
             raise rejected("it is damaged")
-        token = msgspec.json.decode(data[4:], type=kind)
+        token = decode_json(data[4:], kind)
     except (Base64Error, ValueError, msgspec.DecodeError) as error:
         raise rejected("another kind of request issued it") from error
     if token.graph != graph:
@@ -95,7 +96,7 @@ def decode_token(text: str, kind: type[Token], *, graph: str, chosen: str = "") 
 
 def head_of_cursor(text: str) -> str:
     """Return the commit of a cursor that this process issued."""
-    return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4))[4:], type=Cursor).after
+    return decode_json(urlsafe_b64decode(text + "=" * (-len(text) % 4))[4:], Cursor).after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
+from omnigraph.base.decoding import convert
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.diff import ChangeKind, EntityChange
 from omnigraph.graph.manifest.records import CommitRecord, Pin, TableId, TableMove, WriteOperation
@@ -23,7 +24,7 @@ _KINDS: Final = {"insert": ChangeKind.INSERTED, "update": ChangeKind.UPDATED, "d
 
 def load_counts_value(loaded: LoadedTypeOutput) -> LoadCounts:
     """Return what a load did with the rows of a type."""
-    return msgspec.convert(
+    return convert(
         {name: value for name, value in msgspec.to_builtins(loaded).items() if name not in ("name", "entities_loaded")},
         LoadCounts,
     )
@@ -57,7 +58,7 @@ def _pin(document: PinOutput | None) -> Pin | None:
 def explained_step_value(document: dict[str, Any]) -> ExplainedStep:
     """Return a step of an explanation."""
     figures = {name: value for name, value in document.items() if name not in ("number", "depth", "step")}
-    return ExplainedStep(document["number"], document["depth"], document["step"], msgspec.convert(figures, StepFigures))
+    return ExplainedStep(document["number"], document["depth"], document["step"], convert(figures, StepFigures))
 
 
 def change_value(document: EntityChangeOutput) -> EntityChange:

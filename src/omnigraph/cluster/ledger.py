@@ -15,6 +15,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, format_timestamp
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import Applied, ErrorKind, FormatError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import new_ulid
@@ -153,7 +154,7 @@ class LedgerStore:
     def _read(self, revision: int) -> Ledger:
         path = _state_path(revision)
         try:
-            ledger = msgspec.json.decode(self.objects.read(path) or b"", type=Ledger)
+            ledger = decode_json(self.objects.read(path) or b"", Ledger)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _unreadable(path, str(error)) from error
         if ledger.version != LEDGER_VERSION:

@@ -16,6 +16,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.authorization import AccessAction
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import Problem, SchemaTextError
@@ -356,6 +357,6 @@ class _ResourceReader:
 
 def parse_stored_policy(content: bytes, problems: Diagnostics) -> Bundle | None:
     """Return the bundle of a stored policy; None, with problems, if it is invalid."""
-    stored = msgspec.json.decode(content, type=StoredPolicy)
+    stored = decode_json(content, StoredPolicy)
     texts = [CedarText(name, text) for name, text in stored.cedar.items()]
     return parse_bundle(stored.text, stored.source, {cedar.name: cedar.text for cedar in texts}.__getitem__, problems)

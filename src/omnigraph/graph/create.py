@@ -20,6 +20,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.decoding import convert, decode_json
 from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
@@ -66,7 +67,7 @@ class _Marker(msgspec.Struct, frozen=True):
     uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return msgspec.convert(self, ProcessIdentity, from_attributes=True)
+        return convert(self, ProcessIdentity, from_attributes=True)
 
 
 def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
@@ -245,7 +246,7 @@ def _delete_manifest(store: ObjectStore) -> None:
 def _read_markers(store: ObjectStore) -> Iterator[_Marker]:
     for entry in store.list(INIT_MARKERS):
         try:
-            marker = msgspec.json.decode(store.read(entry.path) or b"", type=_Marker)
+            marker = decode_json(store.read(entry.path) or b"", _Marker)
         except msgspec.DecodeError:
             continue
         if marker.v == MARKER_VERSION and all(TABLE_PATH.fullmatch(path) for path in marker.paths):

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import SchemaHash
 from omnigraph.lang import syntax
@@ -200,7 +201,7 @@ def schema_hash(catalog: Catalog) -> SchemaHash:
 def catalog_from_json(text: str | bytes) -> Catalog:
     """Return the catalog that a JSON text describes, or raise `FormatError`."""
     try:
-        stored = msgspec.json.decode(text, type=_StoredCatalog)
+        stored = decode_json(text, _StoredCatalog)
         if stored.v != CATALOG_VERSION:
             raise InconsistentCatalogError(f"unsupported version: expected {CATALOG_VERSION}, got {stored.v}")
         if not _DECIMAL.fullmatch(stored.next_type_id):

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from omnigraph.base import limits
+from omnigraph.base.decoding import convert, decode_json
 from omnigraph.base.errors import ErrorKind
 from omnigraph.base.ids import as_commit_id, is_ulid
 from omnigraph.server.errors import RequestError
@@ -75,7 +76,7 @@ def decode_parameters(request: WebRequest, kind: type[WireRequest]) -> Any:
         else:
             values[name] = texts[0]
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _bad_request(f"invalid parameters: {error}", "parameter_invalid") from error
 
@@ -113,10 +114,11 @@ def require_content_type(request: WebRequest, expected: str) -> None:
 
 async def read_body(request: WebRequest, route: Route) -> Any:
     """Return the decoded body of a request to a route."""
+    kind: Any = route.body
     if route.is_body_optional and request.headers.get("content-type") is None:
         data = await receive(request, route.body_bytes_max)
         if not data:
-            return msgspec.convert({}, route.body)
+            return convert({}, kind)
         raise _bad_request("expected the content type application/json, got ''", "content_type")
     require_content_type(request, "application/x-ndjson" if route.body is bytes else "application/json")
     data = await receive(request, route.body_bytes_max)
@@ -125,7 +127,7 @@ async def read_body(request: WebRequest, route: Route) -> Any:
     if route.is_body_optional and data.strip() in (b"", b"null"):
         data = b"{}"
     try:
-        return msgspec.json.decode(data, type=route.body)
+        return decode_json(data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad_request(f"invalid body: {error}", "body_invalid") from error
 

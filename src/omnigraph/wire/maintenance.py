@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from omnigraph.base.clock import SYSTEM_CLOCK, format_timestamp
+from omnigraph.base.decoding import convert
 from omnigraph.base.hints import hint_to_json
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def graph_health_output(
         healthy=is_healthy(findings),
         findings=[relative(finding_output(finding, render_hint), finding.fix) for finding in findings],
         checked_at=SYSTEM_CLOCK.now_us(),
-        tables=[msgspec.convert(table, TableFiguresOutput, from_attributes=True) for table in tables],
+        tables=[convert(table, TableFiguresOutput, from_attributes=True) for table in tables],
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import FormatError, InvariantError
 from omnigraph.base.hints import action, hint
@@ -115,7 +116,7 @@ def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[Unreadab
         if data is None:
             continue
         try:
-            intent = msgspec.json.decode(data, type=Intent)
+            intent = decode_json(data, Intent)
             problem = _check_intent(intent, entry.path)
         except msgspec.DecodeError as error:
             problem = f"it is damaged ({error})"

@@ -22,6 +22,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.decoding import convert, decode_json
 from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
@@ -51,7 +52,7 @@ class LockObject(msgspec.Struct, frozen=True):
     uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return msgspec.convert(self, ProcessIdentity, from_attributes=True)
+        return convert(self, ProcessIdentity, from_attributes=True)
 
     def describe(self) -> str:
         return f"{self.purpose} by process {self.pid} on {self.host}"
@@ -352,7 +353,7 @@ def _read_lock(store: ObjectStore, directory: str, epoch: int) -> LockObject | N
 
 def _decode(data: bytes) -> LockObject | None:
     try:
-        lock = msgspec.json.decode(data, type=LockObject)
+        lock = decode_json(data, LockObject)
     except msgspec.DecodeError:
         return None
     return lock if lock.v == LOCK_VERSION else None

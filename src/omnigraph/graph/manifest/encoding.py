@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import pyarrow as pa
 
+from omnigraph.base.decoding import convert
 from omnigraph.base.errors import FormatError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash
@@ -283,7 +284,7 @@ def decode_recovery(row: Mapping[str, Any]) -> records.RecoveryRecord:
 
 def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, records.Json] = records.NO_EXTRA) -> Row:
     """Return a row whose metadata are the attributes of the record that the metadata of this type has."""
-    metadata = msgspec.convert(record, _METADATA[object_type], from_attributes=True)
+    metadata = convert(record, _METADATA[object_type], from_attributes=True)
     facts = _with_text_numbers(msgspec.to_builtins(metadata))
     return {"object_id": object_id, "object_type": object_type, "metadata": _dump(facts, extra)}
 
@@ -307,7 +308,7 @@ def _decode(object_type: str, object_id: str, metadata: str | None, struct: type
 
 def _convert(object_type: str, object_id: str, facts: Mapping[str, Any], struct: type[_Metadata]) -> _Metadata:
     try:
-        return msgspec.convert(facts, struct, strict=False)  # not strict: integers are text
+        return convert(facts, struct, strict=False)  # not strict: integers are text
     except msgspec.ValidationError as error:
         raise _malformed(object_type, object_id) from error
 

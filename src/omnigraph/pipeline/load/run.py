@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from omnigraph.base import limits
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
@@ -374,7 +375,7 @@ class _Load:
             return
         for data in stored:
             try:
-                note = msgspec.json.decode(data, type=WrittenNote)
+                note = decode_json(data, WrittenNote)
             except msgspec.DecodeError as error:
                 logger.warning("staged files are left for cleanup: a note of them is not valid: %s", error)
                 continue

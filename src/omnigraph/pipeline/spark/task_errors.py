@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from omnigraph.base import limits
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import Applied, OmnigraphError
 from omnigraph.base.hints import hint_from_json, hint_to_json
 from omnigraph.pipeline.runner import TaskError, task_failed
@@ -49,7 +50,7 @@ def decode_error(raised: Exception, log: str) -> OmnigraphError:
     if match is None:
         return _explain(text, log)
     try:
-        encoded = msgspec.json.decode(zlib.decompress(base64.b64decode(match[1])), type=_EncodedError)
+        encoded = decode_json(zlib.decompress(base64.b64decode(match[1])), _EncodedError)
     except (ValueError, zlib.error):  # the text only looks like an encoded error
         return _explain(text, log)
     error = _find_class(encoded.classes)(
