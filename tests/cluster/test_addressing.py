@@ -80,6 +80,13 @@ def test_damaged_files_and_resources_do_not_prevent_maintenance(applied: Example
     assert json.loads(write.stdout)["error_code"] == "resource_damaged"
 
 
+@pytest.mark.parametrize("text", ["storage: ../other\ngraphs: {\n", "storage: [x]\n", "storage:\n"])
+def test_unknown_storage_selects_no_root(applied: ExampleCluster, text: str) -> None:
+    (applied.path / "cluster.yaml").write_text(f"version: 1\n{text}")
+    outcome = applied.run("snapshot", *HERE, "--json")
+    assert json.loads(outcome.stdout)["error_code"] == "invalid_cluster_yaml"
+
+
 def test_denied_load_writes_nothing(applied_in_place: ExampleCluster) -> None:
     applied = applied_in_place
     (applied.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "le guin"}}\n')

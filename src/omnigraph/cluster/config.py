@@ -94,10 +94,17 @@ def parse_config(text: str, source: str, problems: Diagnostics) -> ClusterConfig
 
 
 def parse_storage(text: str) -> str | None:
-    """Return only the storage of a configuration: what is deployed can be used while other members are invalid."""
-    reader = YamlReader(CONFIG_INVALID, Diagnostics())
+    """Return only the storage of a configuration: what is deployed can be used while other members are invalid.
+
+    Raises:
+        InvalidFilesError: The text is not valid YAML or `storage` is invalid: the root is unknown.
+    """
+    problems = Diagnostics()
+    reader = YamlReader(CONFIG_INVALID, problems)
     root = parse_yaml(text, CONFIG_FILE, reader)
-    return reader.text(reader.mapping(root).get("storage"))
+    storage = reader.text(reader.mapping(root).get("storage"))
+    problems.raise_errors(f"'{CONFIG_FILE}'", "Correct the file, or pass the root of the cluster as a URI.")
+    return storage
 
 
 def provider_settings(profile: Mapping[str, str]) -> EmbeddingSettings:
