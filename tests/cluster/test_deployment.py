@@ -54,3 +54,19 @@ def test_missing_provider_quarantines_only_its_graph(applied: ExampleCluster) ->
     read = ("query", "-e", "query q() { match { $t: Thing } return { $t.name } }")
     outcome = applied.run(*read, "--cluster", ".", "--graph", "other", "--json")
     assert json.loads(outcome.stdout)["error_code"] == "resource_damaged"
+
+
+def test_repaired_graph_is_served_in_the_same_revision(applied: ExampleCluster) -> None:
+    _add_graph(applied)
+    graph = applied.path / "graphs" / "other.omni"
+    graph.rename(applied.path / "moved")
+    deployment = _serve(applied)
+    before = deployment.current()
+    assert (list(before.graphs), list(before.quarantined)) == (["books"], ["other"])
+    deployment.read_again()
+    assert list(deployment.current().quarantined) == ["other"]
+    (applied.path / "moved").rename(graph)
+    deployment.read_again()
+    after = deployment.current()
+    assert (list(after.graphs), list(after.quarantined)) == (["books", "other"], [])
+    assert (after.revision, after.graphs["books"]) == (before.revision, before.graphs["books"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -61,6 +61,7 @@ class Deployment:
         self._changed = threading.Event()
         ledger = require_ledger(settings.store)
         self._applied = ledger.state_revision
+        self._rejected: int | None = None
         self._current = make_revision(settings, ledger, is_boot=True)
 
     def current(self) -> ServedRevision:
@@ -89,16 +90,27 @@ class Deployment:
     def read_again(self) -> None:
         """Serve the newest revision of the ledger; keep the old one if that cannot be served."""
         try:
-            if self._settings.store.newest_revision() == self._current.revision:
-                return
-            ledger = require_ledger(self._settings.store)
-            if ledger.state_revision == self._applied != self._current.revision:
-                return  # it was rejected before
-            self._applied = ledger.state_revision
-            self._current = make_revision(self._settings, ledger)
-            log_event("revision served", revision=ledger.state_revision, graphs=len(self._current.graphs))
+            self._read_ledger()
         except OmnigraphError as error:
             log_event("revision not served", revision=self._applied, reason=error.render())
+
+    def _read_ledger(self) -> None:
+        is_current = self._settings.store.newest_revision() == self._current.revision
+        if is_current and not self._current.quarantined:
+            return
+        ledger = require_ledger(self._settings.store)
+        if ledger.state_revision == self._current.revision:
+            self._current = retry_quarantined(self._settings, ledger, self._current)
+            return
+        if ledger.state_revision == self._rejected:
+            return
+        self._applied = ledger.state_revision
+        try:
+            self._current = make_revision(self._settings, ledger)
+        except OmnigraphError:
+            self._rejected = ledger.state_revision
+            raise
+        log_event("revision served", revision=ledger.state_revision, graphs=len(self._current.graphs))
 
 
 def make_revision(settings: DeploymentSettings, ledger: Ledger, *, is_boot: bool = False) -> ServedRevision:
@@ -129,6 +141,22 @@ def make_revision(settings: DeploymentSettings, ledger: Ledger, *, is_boot: bool
         quarantined=quarantined,
         revision=ledger.state_revision,
     )
+
+
+def retry_quarantined(settings: DeploymentSettings, ledger: Ledger, served: ServedRevision) -> ServedRevision:
+    """Return a revision with those of its quarantined graphs that can be served now; the other graphs are kept."""
+    policies = {graph_id: read_policy_of(settings.store, ledger, graph_id) for graph_id in served.quarantined}
+    graphs, quarantined = dict(served.graphs), dict(served.quarantined)
+    for graph_id, before in served.quarantined.items():
+        outcome = _make_graph(settings, ledger, served.state, policies, graph_id)
+        if isinstance(outcome, ServedGraph):
+            graphs[graph_id] = outcome
+            del quarantined[graph_id]
+            log_event("graph served", graph=graph_id, revision=served.revision)
+        elif (outcome.code, outcome.message) != (before.code, before.message):
+            quarantined[graph_id] = outcome
+            log_event("graph quarantined", graph=graph_id, code=outcome.code, reason=outcome.message)
+    return replace(served, graphs=dict(sorted(graphs.items())), quarantined=quarantined)
 
 
 def _make_graph(
