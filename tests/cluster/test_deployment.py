@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from omnigraph.api.graph import Graph
 from omnigraph.client.local import LocalGraph
 from omnigraph.cluster.addressing import find_root
@@ -70,3 +72,19 @@ def test_repaired_graph_is_served_in_the_same_revision(applied: ExampleCluster) 
     after = deployment.current()
     assert (list(after.graphs), list(after.quarantined)) == (["books", "other"], [])
     assert (after.revision, after.graphs["books"]) == (before.revision, before.graphs["books"])
+
+
+def test_unexpected_error_does_not_end_the_reading(applied: ExampleCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = _serve(applied)
+    applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo]", "[eve]"))
+    revision = applied.apply()["state_revision"]
+
+    def fail(*_: object) -> None:
+        raise KeyError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("omnigraph.server.deployment.make_revision", fail)
+        deployment.read_again()
+    assert deployment.current().revision == revision - 1
+    deployment.read_again()
+    assert deployment.current().revision == revision

@@ -40,6 +40,7 @@ PICKLING_MODULE: Final = "omnigraph.pipeline.spark.runner"
 PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
 ENTRY_POINTS: Final[set[str]] = {
     "omnigraph.cli.main",  # turns every exception into an exit code
+    "omnigraph.server.deployment",  # the thread that follows the ledger logs an error and goes on
     "omnigraph.server.streams",  # passes every exception from a task to the one that answers the request
 }
 

@@ -93,6 +93,8 @@ class Deployment:
             self._read_ledger()
         except OmnigraphError as error:
             log_event("revision not served", revision=self._applied, reason=error.render())
+        except Exception as error:  # the thread that follows the ledger must not end
+            log_event("revision not served", error=error, revision=self._applied)
 
     def _read_ledger(self) -> None:
         is_current = self._settings.store.newest_revision() == self._current.revision
