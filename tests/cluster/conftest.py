@@ -15,6 +15,7 @@ import pytest
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE
 from omnigraph.cluster.project import Cluster
 from tests.cli.process import CommandResult, environment, run_in_process
+from tests.conftest import S3Server
 from tests.forked import forked_omnigraph
 from tests.style.source import ROOT
 from tests.waiting import wait_until
@@ -73,6 +74,20 @@ def wait_for_hold(process: subprocess.Popen[str], gate: Path) -> None:
     reached = gate.with_name(f"{gate.name}.reached")
     wait_until(lambda: reached.exists() or process.poll() is not None, "the apply is held")
     assert process.poll() is None
+
+
+@pytest.fixture
+def s3_variables(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The variables of a process that uses the S3 server; this process has them too."""
+    variables = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_server.endpoint,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return variables
 
 
 @pytest.fixture(scope="session")

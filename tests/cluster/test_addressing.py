@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.authorization import AccessDeniedError
-from omnigraph.cluster.addressing import parse_root
+from omnigraph.cluster.config import parse_root
 from omnigraph.cluster.project import Cluster
 from tests.cli.process import tree
 from tests.cluster.conftest import ExampleCluster

@@ -32,6 +32,11 @@ def test_second_apply_writes_nothing(new: ExampleCluster) -> None:
 def test_import_then_apply(new: ExampleCluster) -> None:
     outcome = new.run("cluster", "import", "--json")
     assert json.loads(outcome.stdout)["observations"] == {"graph.books": {"exists": False}}
+    before = tree(new.path)
+    assert {change["operation"] for change in json.loads(new.run("cluster", "plan", "--json").stdout)["changes"]} == {
+        "create"
+    }
+    assert tree(new.path) == before
     assert new.apply()["converged"]
 
 
@@ -77,6 +82,10 @@ def test_rows_that_break_a_new_rule_fail_the_schema_change(applied: ExampleClust
     document = applied.apply()
     assert document["exit"] == 1
     assert document["diagnostics"][0]["path"] == "schema.books"
+    assert (
+        "schema.books: the graph has a row that the new schema does not allow"
+        in applied.run("cluster", "status").stderr
+    )
     assert document["resource_statuses"]["graph.books"]["conditions"] == ["dependency_not_applied"]
 
 
@@ -121,6 +130,21 @@ def test_denied_delete_of_a_graph_keeps_what_it_uses(new: ExampleCluster) -> Non
     assert new.run("cluster", "approve", "graph.books", "--as", "ada").exit_code == 0
     deleted = new.apply()
     assert (deleted["exit"], deleted["resource_statuses"]) == (0, {})
+
+
+def test_renamed_graph_is_never_deployed_without_its_policy(applied: ExampleCluster) -> None:
+    """The policy moves to the new graph when the old one is deleted, which needs an approval and a right."""
+    applied.edit("cluster.yaml", lambda text: text.replace("books: {", "shelf: {").replace("[books]", "[shelf]"))
+    waiting = applied.run("cluster", "apply", "--as", "ada")
+    assert (waiting.exit_code, "`omnigraph cluster approve graph.books`" in waiting.stderr) == (3, True)
+    assert applied.cluster.graphs() == ("books",)
+    assert applied.run("cluster", "approve", "graph.books", "--as", "ada").exit_code == 0
+    denied = applied.apply("bo")
+    assert denied["resource_statuses"]["graph.books"]["conditions"] == ["policy_denied"]
+    assert denied["resource_statuses"]["graph.shelf"]["conditions"] == ["dependency_not_applied"]
+    assert applied.cluster.graphs() == ("books",)
+    assert applied.apply("ada")["converged"]
+    assert applied.cluster.graphs() == ("shelf",)
 
 
 def test_approval_does_not_delete_another_graph_with_the_same_id(applied: ExampleCluster) -> None:
@@ -185,7 +209,8 @@ def test_secrets_are_in_no_file_and_no_output(new: ExampleCluster, monkeypatch: 
     provider = 'providers: { embedding: { default: { kind: openai, api_key: "${LIBRARY_KEY}" } } }\n'
     new.edit("cluster.yaml", lambda text: text + provider)
     new.edit("cluster.yaml", lambda text: text.replace("queries/ }", "queries/, embedding_provider: default }"))
-    text = json.dumps(new.apply()) + new.run("cluster", "status", "--json").stdout
+    commands = ("validate", "plan", "status", "validate --json", "plan --json", "status --json")
+    text = json.dumps(new.apply()) + "".join(str(new.run("cluster", *command.split())) for command in commands)
     assert "provider.embedding.default" in text
     assert "hunter2" not in text
     assert not any(b"hunter2" in (data or b"") for data in tree(new.path).values())

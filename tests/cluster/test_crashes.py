@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 import omnigraph
-from omnigraph.base import limits
+from omnigraph.base import failpoints, limits
 from omnigraph.base.authorization import AccessDeniedError
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
@@ -22,33 +22,48 @@ from tests.cli.process import environment
 from tests.cluster.conftest import ExampleCluster, start_apply, wait_for_hold
 from tests.conftest import S3Server
 from tests.forked import forked_omnigraph
+from tests.graph.crash.child import HitRecorder
 from tests.waiting import SECONDS_MAX
 
-FIRST_APPLY: Final = [
-    "cluster.ledger.before",
-    "cluster.ledger.after",
-    "cluster.create.before",
-    "init.table.before",
-    "init.manifest.before",
-    "init.unmark.before",
-    "cluster.resource.before",
-    "cluster.resource.before@3",
-    "cluster.ledger.before@2",
-    "cluster.ledger.after@2",
-]
-LATER_APPLY: Final = [
-    "cluster.schema.before",
-    "arm.after",
-    "publish.before",
-    "publish.after",
-    "cluster.replace.before",
-    "cluster.resource.before@3",
-    "cluster.delete.before",
-    "cluster.delete.files.before",
-    "cluster.delete.files.before@5",
-    "cluster.ledger.before",
-    "cluster.ledger.after",
-]
+FIRST_HITS: Final = {
+    "cluster.ledger.before": 2,
+    "cluster.ledger.after": 2,
+    "cluster.create.before": 1,
+    "init.mark.before": 1,
+    "init.table.before": 3,
+    "init.manifest.before": 1,
+    "init.unmark.before": 1,
+    "init.done": 1,
+    "cluster.resource.before": 4,
+}
+"""How often the first apply reaches each failpoint."""
+LATER_HITS: Final = {
+    "cluster.schema.before": 1,
+    "lease.acquire.before": 4,
+    "lease.acquire.after": 4,
+    "check.done": 1,
+    "arm.before": 1,
+    "arm.after": 1,
+    "commit.before": 1,
+    "commit.after": 1,
+    "publish.before": 1,
+    "publish.after": 1,
+    "disarm.before": 1,
+    "disarm.after": 1,
+    "lease.release.before": 2,
+    "lease.release.after": 2,
+    "cluster.resource.before": 3,
+    "cluster.replace.before": 1,
+    "cluster.delete.before": 1,
+    "cluster.delete.files.before": 8,
+    "cluster.ledger.before": 1,
+    "cluster.ledger.after": 1,
+}
+"""How often an apply that changes a schema, replaces a resource and deletes a graph reaches each failpoint."""
+
+
+def _points(hits: dict[str, int]) -> list[str]:
+    return [f"{point}@{number}" for point, count in hits.items() for number in range(1, count + 1)]
 
 
 def _kill_apply(cluster: ExampleCluster, failpoint: str) -> None:
@@ -106,14 +121,14 @@ def undisturbed_later(prepared_later: Path, tmp_path_factory: pytest.TempPathFac
     return _result(ExampleCluster(path))
 
 
-@pytest.mark.parametrize("point", FIRST_APPLY)
+@pytest.mark.parametrize("point", _points(FIRST_HITS))
 def test_killed_first_apply(point: str, new: ExampleCluster, undisturbed_first: Any) -> None:
     _kill_apply(new, point)
     _complete(new)
     assert _result(new) == undisturbed_first
 
 
-@pytest.mark.parametrize("point", LATER_APPLY)
+@pytest.mark.parametrize("point", _points(LATER_HITS))
 def test_killed_later_apply(point: str, prepared_later: Path, undisturbed_later: Any, tmp_path: Path) -> None:
     shutil.copytree(prepared_later, tmp_path / "example")
     cluster = ExampleCluster(tmp_path / "example")
@@ -137,24 +152,19 @@ def test_apply_killed_while_it_deletes_old_objects(applied: ExampleCluster) -> N
     assert len(list(state.iterdir())) == limits.CLUSTER_REVISIONS_MAX
 
 
-def test_every_failpoint_of_apply_is_killed() -> None:
-    killed = {point.partition("@")[0] for point in (*FIRST_APPLY, *LATER_APPLY, "cluster.collect.before")}
-    others = {"cluster.approve.before"}  # of another command
-    assert {str(point) for point in Failpoint if point.startswith("cluster.")} - others <= killed
-
-
-@pytest.fixture
-def s3_variables(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The variables of a process that uses the S3 server; this process has them too."""
-    variables = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3_server.endpoint,
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return variables
+def test_every_failpoint_of_apply_is_killed(
+    new: ExampleCluster, prepared_later: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(prepared_later, tmp_path / "later")
+    for cluster, hits in ((new, FIRST_HITS), (ExampleCluster(tmp_path / "later"), LATER_HITS)):
+        recorder = HitRecorder()
+        with monkeypatch.context() as patch:
+            patch.setattr(failpoints, "_actions", recorder)
+            cluster.apply()
+        assert sorted(recorder.hits) == sorted(_points(hits))
+    # `approve` reaches the first one, and `test_apply_killed_while_it_deletes_old_objects` kills the second one.
+    others = {"cluster.approve.before", "cluster.collect.before"}
+    assert {str(point) for point in Failpoint if point.startswith("cluster.")} - others <= {*FIRST_HITS, *LATER_HITS}
 
 
 @pytest.mark.parametrize("store", ["files", "s3"])

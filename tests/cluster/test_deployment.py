@@ -7,6 +7,7 @@ import json
 import pytest
 
 from omnigraph.api.graph import Graph
+from omnigraph.base.errors import FormatError
 from omnigraph.client.local import LocalGraph
 from omnigraph.cluster.addressing import find_root
 from omnigraph.cluster.ledger import LedgerStore
@@ -72,6 +73,21 @@ def test_repaired_graph_is_served_in_the_same_revision(applied: ExampleCluster) 
     after = deployment.current()
     assert (list(after.graphs), list(after.quarantined)) == (["books", "other"], [])
     assert (after.revision, after.graphs["books"]) == (before.revision, before.graphs["books"])
+
+
+def test_two_policies_of_one_scope_are_an_error_until_the_next_apply(applied: ExampleCluster) -> None:
+    """Only a ledger of another writer has them."""
+    newest = max((applied.path / "__cluster" / "state").iterdir())
+    ledger = json.loads(newest.read_text())
+    resources = ledger["applied_revision"]["resources"]
+    resources["policy.second"] = resources["policy.base"]
+    newest.write_text(json.dumps(ledger))
+    with pytest.raises(FormatError, match="several deployed policies apply to 'books': expected one"):
+        _serve(applied)
+    denied = applied.run("mutate", "-e", 'query q() { insert Author { name: "x" } }', "--cluster", ".", "--json")
+    assert json.loads(denied.stdout)["error_code"] == "policy_repeated"
+    assert applied.apply()["converged"]
+    assert list(_serve(applied).current().graphs) == ["books"]
 
 
 def test_unexpected_error_does_not_end_the_reading(applied: ExampleCluster, monkeypatch: pytest.MonkeyPatch) -> None:

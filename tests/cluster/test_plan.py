@@ -141,6 +141,46 @@ def test_only_the_bindings_of_a_policy_differ() -> None:
     assert [(change.resource, change.metadata_change) for change in plan.changes] == [("policy.base", True)]
 
 
+@pytest.mark.parametrize(
+    ("approved", "rows"),
+    [
+        (
+            {"old"},
+            ["create policy.base applied", "update policy.server applied", "delete policy.team applied", "applied"],
+        ),
+        (
+            set(),
+            [
+                "create policy.base blocked dependency_not_applied",
+                "update policy.server blocked dependency_not_applied",
+                "delete policy.team blocked dependency_not_applied",
+                "blocked approval_required",
+            ],
+        ),
+    ],
+)
+def test_a_scope_never_has_two_policies(approved: set[str], rows: list[str]) -> None:
+    """A new policy waits for the one that a graph without an approval still needs, and so does what waits for it."""
+    team = AppliedResource(digest="0" * 64, applies_to=["cluster", "old"])
+    server = AppliedResource(digest="0" * 64, applies_to=["books"])
+    ledger = _ledger(_desired(), policy__base=None, policy__team=team, policy__server=server, graph__old=OTHER)
+    changes = _rows(ledger, LIVE, more={"old": LIVE}, approved_graphs=frozenset(approved))
+    assert changes == [*rows[:3], f"delete graph.old {rows[3]}"]
+
+
+def test_a_new_graph_waits_for_its_policy() -> None:
+    """Its policy still belongs to a graph whose deletion is not approved. Without one everyone could use it."""
+    base = AppliedResource(digest="0" * 64, applies_to=["old"])
+    new = {address.replace(".", "__"): None for address in ("graph.books", "schema.books", *QUERIES)}
+    ledger = _ledger(_desired(), **new, policy__base=base, graph__old=OTHER)
+    assert {row.split()[-1] for row in _rows(ledger, ABSENT, more={"old": LIVE})} == {
+        "dependency_not_applied",
+        "approval_required",
+    }
+    approved = _rows(ledger, ABSENT, more={"old": LIVE}, approved_graphs=frozenset({"old"}))
+    assert {row.split()[-1] for row in approved} == {"applied"}
+
+
 def test_digests_follow_the_content(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "c")
     (tmp_path / "c" / "queries" / "books.gq").write_text("query q() { match { $b: Book } return { $b.title } }")

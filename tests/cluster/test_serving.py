@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -18,11 +19,13 @@ from urllib.parse import urlencode
 
 import pytest
 
+import omnigraph as og
 from omnigraph.client.mcp import TOOLS
 from omnigraph.cluster.project import Cluster
 from omnigraph.server.routes import ROUTES
 from tests.cli.process import environment
 from tests.cluster.conftest import EXAMPLE, ExampleCluster, start_apply, wait_for_hold
+from tests.conftest import S3Server
 from tests.forked import forked_omnigraph
 from tests.server.process import HttpAnswer, ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
@@ -102,6 +105,8 @@ def test_stored_queries_through_the_command_line(
     assert (read.exit_code, json.loads(read.stdout)["query_name"]) == (0, "books_of")
     denied = cluster.run("mutate", "add_author", *address, "--params", '{"name": "x"}')
     assert json.loads(denied.stdout)["error_code"] == "policy_denied"
+    unnamed = cluster.run("query", *address)
+    assert (unnamed.exit_code, "or the name of a stored query" in unnamed.stdout) == (2, True)
     unknown = cluster.run("query", "no_such", *address)
     assert json.loads(unknown.stdout)["error_code"] == "query_not_stored"
 
@@ -371,6 +376,29 @@ def _add_revision(cluster: ExampleCluster, address: str, digest: str) -> None:
     (state / f"{ledger['state_revision']:020d}.json").write_text(json.dumps(ledger))
 
 
+def test_cluster_on_s3_is_served_and_maintained(
+    new: ExampleCluster, s3_server: S3Server, s3_variables: dict[str, str]
+) -> None:
+    """From its root alone: a new revision is served without a restart, and all graphs are maintained."""
+    root = f"s3://{s3_server.bucket}/{uuid.uuid4().hex}"
+    new.edit("cluster.yaml", lambda text: text + f"storage: {root}\n")
+    assert new.apply()["converged"]
+    flags = ("--reload-seconds", "0.2")
+    with serve(f"--cluster={root}", new.path.parent, *flags, environment={**VARIABLES, **s3_variables}) as server:
+        assert _ask(server, "bo", "POST", "branches", {"name": "review/1", "from": "main"}).status == 200
+        call = {"params": {"name": "le guin"}, "branch": "review/1"}
+        assert _ask(server, "bo", "POST", "queries/add_author", call).status == 200
+        assert _ask(server, "ada", "POST", "branches/merge", {"source": "review/1", "target": "main"}).status == 200
+        (new.path / "queries" / "all.gq").write_text("query all() { match { $a: Author } return { $a.name } }")
+        assert _ask(server, "bo", "POST", "queries/all").status == 404
+        assert new.apply()["converged"]
+        wait_until(lambda: _ask(server, "bo", "POST", "queries/all").status == 200, "the new revision")
+        assert _ask(server, "bo", "POST", "queries/all").document["rows"] == [{"a.name": "le guin"}]
+        maintained = new.run("maintain", "--cluster", root, "--json")
+        assert [graph["uri"] for graph in json.loads(maintained.stdout)["graphs"]] == [f"{root}/graphs/books.omni"]
+        assert _ask(server, "bo", "POST", "queries/all").document["rows"] == [{"a.name": "le guin"}]
+
+
 MORE_GRAPHS: Final = """graphs:
   other: { schema: other.pg }
   keyless: { schema: other.pg, embedding_provider: hosted }
@@ -407,6 +435,68 @@ def test_broken_graph_is_quarantined(new: ExampleCluster) -> None:
     refused = _run(new, *strict)
     assert refused.returncode == 1
     assert "3 of 4 graphs cannot be served: books" in refused.stderr
+
+
+CEDAR: Final = {
+    "lists.cedar": '@id("lists") permit(principal, action == Omnigraph::Action::"graph_list", resource);\n',
+    "reads.cedar": '@id("reads") permit(principal == Omnigraph::Actor::"eve", '
+    'action in [Omnigraph::Action::"read", Omnigraph::Action::"branch_create"], '
+    'resource == Omnigraph::Graph::"books");',
+}
+
+
+def test_policies_of_cedar_files_alone(new: ExampleCluster) -> None:
+    """A policy for the server and one for a graph, both without YAML rules."""
+    for name, text in CEDAR.items():
+        (new.path / name).write_text(text)
+    new.edit("server.policy.yaml", lambda _: "version: 1\ncedar: [lists.cedar]\n")
+    new.edit("base.policy.yaml", lambda _: "version: 1\nprotected_branches: [main]\ncedar: [reads.cedar]\n")
+    assert new.apply()["converged"]
+    explain = ("policy", "explain", "--cluster", ".", "--actor", "eve", "--action", "branch_create", "--json")
+    assert json.loads(new.run(*explain).stdout)["rule"] == "reads"
+    for path in new.path.rglob("*.*"):  # serving needs only what was applied
+        if path.is_file() and path.relative_to(new.path).parts[0] not in ("__cluster", "graphs"):
+            path.unlink()
+    with _start(new) as server:
+        for actor in TOKENS:
+            assert _ask(server, actor, "GET", "/graphs").status == 200
+            assert _ask(server, actor, "GET", "snapshot").status == (200 if actor == "eve" else 403)
+        assert _ask(server, "eve", "POST", "branches", {"name": "draft", "from": "main"}).status == 200
+        assert _ask(server, "eve", "POST", "mutate", ADD).status == 403
+
+
+AUDITORS: Final = """version: 1
+groups: { auditors: [eve] }
+protected_branches: [main]
+rules:
+  - { id: run, allow: { actors: { group: auditors }, actions: [invoke_query] } }
+  - { id: read, allow: { actors: { group: auditors }, actions: [read], branch_scope: protected } }
+"""
+
+
+def test_stored_queries_do_not_show_whether_a_hidden_branch_exists(new: ExampleCluster) -> None:
+    """Eve may run stored queries on main, and may not list branches or commits."""
+    new.edit("base.policy.yaml", lambda _: AUDITORS)
+    assert new.apply()["converged"]
+    hidden = og.open(new.graph).create_branch("hidden")
+    hidden.mutate('query q() { insert Author { name: "secret" } }')
+    commit = hidden.log()[0].id
+    names = ("hidden", "absent", commit, commit[::-1])
+    parameters = {"books_of": {"author": "x"}, "add_author": {"name": "x"}}
+    statuses: dict[tuple[str, str], int] = {}
+    with _start(new) as server:
+        for query, member in product(parameters, ("branch", "snapshot")):
+            responses = set()
+            for name in names:
+                answer = _ask(server, "eve", "POST", f"queries/{query}", {"params": parameters[query], member: name})
+                responses.add((answer.status, answer.body.replace(name.encode(), b"NAME")))
+            [(statuses[query, member], _)] = responses
+    assert statuses == {
+        ("books_of", "branch"): 403,
+        ("books_of", "snapshot"): 403,
+        ("add_author", "branch"): 403,
+        ("add_author", "snapshot"): 400,
+    }
 
 
 def test_managed_path_is_not_served_without_its_policy(applied: ExampleCluster) -> None:

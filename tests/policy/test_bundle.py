@@ -177,7 +177,7 @@ CEDAR_PROBLEMS: Final = {
     "syntax": ("permit(principal, action, resource) when { ;", "invalid Cedar"),
     "no id": (
         "permit(principal, action, resource);",
-        'policy 1 of the file has no id: expected an annotation such as @id("no-export")',
+        'the policy has no id: expected an annotation such as @id("no-export")',
     ),
     "the id of a rule": (
         '@id("team-reads") forbid(principal, action, resource);',
@@ -189,6 +189,28 @@ CEDAR_PROBLEMS: Final = {
     ),
     "a template": ('@id("x") permit(principal == ?principal, action, resource);', "templates are not supported"),
 }
+
+
+def test_every_problem_of_every_cedar_policy_is_reported_with_its_line() -> None:
+    """A `;` in a string or in a comment does not end a policy."""
+    text = (
+        '@id("a") permit(principal, action, resource) when { context.branch == "x;" }; // no ; here\n'
+        "permit(principal, action, resource) when { ; };\n\n"
+        '@id("b")\nforbid(principal, action, resource) when { context.brnch == "main" };\n'
+        'forbid(principal, action, resource) when { context.qery == "q" };\n'
+        '@id("c") permit(principal == ?principal, action, resource);\n@id("d") permit(principal'
+    )
+    problems = Diagnostics()
+    assert compile_bundle(parse(TEAM + "cedar: [extra.cedar]\n", {"extra.cedar": text}), "g", problems) is None
+    assert sorted((item.line, item.message.removesuffix(" not found").split(": ")[-1]) for item in problems.items) == [
+        (2, "unexpected token `;`"),
+        (2, "unexpected token `}`"),
+        (4, "attribute `brnch` in context"),
+        (6, "attribute `qery` in context"),
+        (6, 'expected an annotation such as @id("no-export")'),
+        (7, "expected a policy"),
+        (8, "unexpected end of input"),
+    ]
 
 
 @pytest.mark.parametrize("name", CEDAR_PROBLEMS)
@@ -214,5 +236,6 @@ def problems_of(text: str) -> list[Diagnostic]:
     def read(name: str) -> str:
         raise FileNotFoundError(2, "No such file or directory", name)
 
-    assert parse_bundle(text, "p.yaml", read, problems) is None
+    parse_bundle(text, "p.yaml", read, problems)
+    assert problems.has_errors
     return list(problems.items)

@@ -102,6 +102,16 @@ def test_a_policy_of_the_server_decides_only_about_the_server() -> None:
     assert not decide(policy, "ada", Authority(action=AccessAction.READ)).is_allowed
 
 
+def test_a_policy_without_rules_decides_by_its_cedar_files() -> None:
+    """It has no kind: the same file may be about graphs and about the server."""
+    lists = '@id("lists") permit(principal, action == Omnigraph::Action::"graph_list", resource);'
+    reads = '@id("reads") permit(principal == Omnigraph::Actor::"ada", action == Omnigraph::Action::"read", resource);'
+    policy = compiled("version: 1\ncedar: [c.cedar]\n", {"c.cedar": f"{lists}\n{reads}"})
+    assert decide(policy, "bo", Authority(action=AccessAction.GRAPH_LIST)).rule == "lists"
+    assert decide(policy, "ada", Authority(action=AccessAction.READ, branch="main")).rule == "reads"
+    assert not decide(policy, "bo", Authority(action=AccessAction.READ, branch="main")).is_allowed
+
+
 def test_the_gate_raises_and_reports_every_decision() -> None:
     log: list[tuple[str, bool]] = []
     gate = PolicyGate(compiled(TEAM), lambda actor, _, decision: log.append((actor, decision.is_allowed)))

@@ -54,9 +54,14 @@ class Diagnostics:
         return any(item.severity == "error" for item in self.items)
 
     def raise_errors(self, subject: str, hint: str, facts: Mapping[str, Fact] | None = None) -> None:
-        """Raise one error with all problems if there is one; `subject` names what is invalid."""
+        """Raise one error with all problems if there is one; `subject` names what is invalid.
+
+        The problems are in the order of the files and of their lines. A file that is used twice has each problem once.
+        """
         if self.has_errors:
-            raise InvalidFilesError(subject, tuple(self.items), hint, facts)
+            files = {item.path: number for number, item in reversed(list(enumerate(self.items)))}
+            items = sorted(dict.fromkeys(self.items), key=lambda item: (files[item.path], item.line or 0))
+            raise InvalidFilesError(subject, items, hint, facts)
 
 
 class InvalidFilesError(OmnigraphError):

@@ -7,7 +7,7 @@ else, and only when a file is read, because it takes 30 ms.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,15 +92,16 @@ def parse_yaml(text: str, source: str, reader: YamlReader) -> YamlNode | None:
     """Return the document of a YAML text with all scalars as text; None, with a problem, if it cannot be read."""
     import yaml
 
+    def report(mark: Any, reason: str) -> None:
+        reader.problems.error(reader.code, source, mark.line + 1, reason)
+
     try:
-        root = yaml.compose(text, _strict_loader(yaml.BaseLoader, source))
+        root = yaml.compose(text, _strict_loader(yaml.BaseLoader, source, report))
         return YamlNode("", source, 1, "") if root is None else _make_node(root, source, "", reader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or "invalid YAML"
         reader.problems.error(reader.code, source, None if mark is None else mark.line + 1, reason)
-    except _NotAllowedError as error:
-        reader.problems.error(reader.code, source, error.mark.line + 1, error.reason)
     except RecursionError:
         reader.problems.error(reader.code, source, None, "the document is nested too deeply")
     return None
@@ -110,7 +111,10 @@ def read_yaml(text: str, source: str) -> Any:
     """Return the value of a YAML text; raise with the position of what is not allowed."""
     import yaml
 
-    base = _strict_loader(yaml.SafeLoader, source)
+    def refuse(mark: Any, reason: str) -> None:
+        raise _invalid(source, mark, reason)
+
+    base = _strict_loader(yaml.SafeLoader, source, refuse)
 
     class StrictLoader(base):  # type: ignore[misc,valid-type]
         """A safe loader that also rejects duplicate keys."""
@@ -128,34 +132,27 @@ def read_yaml(text: str, source: str) -> Any:
 
     try:
         return yaml.load(text, StrictLoader)  # a subclass of `SafeLoader`
-    except _NotAllowedError as error:
-        raise _invalid(source, error.mark, error.reason) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise _invalid(source, mark, getattr(error, "problem", None) or "invalid YAML") from error
 
 
-class _NotAllowedError(Exception):
-    """Valid YAML that our files do not use."""
+def _strict_loader(base: Any, source: str, report: Callable[[Any, str], None]) -> Any:
+    """Return a loader that reports anchors, aliases and tags: valid YAML that our files do not use."""
+    import yaml
 
-    def __init__(self, mark: Any, reason: str) -> None:
-        super().__init__(reason)
-        self.mark = mark
-        self.reason = reason
-
-
-def _strict_loader(base: Any, source: str) -> Any:
     class Loader(base):  # type: ignore[misc]
-        """A loader that rejects anchors, aliases and tags."""
-
         name = source
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             event: Any = self.peek_event()
             if getattr(event, "anchor", None) is not None:  # an alias has the anchor that it refers to
-                raise _NotAllowedError(event.start_mark, "anchors and aliases are not allowed")
+                report(event.start_mark, "anchors and aliases are not allowed")
+            if self.check_event(yaml.AliasEvent):
+                self.get_event()  # a text in its place: nested aliases grow exponentially
+                return yaml.ScalarNode("", f"*{event.anchor}", event.start_mark, event.end_mark)
             if getattr(event, "tag", None) is not None:
-                raise _NotAllowedError(event.start_mark, f"the tag '{event.tag}' is not allowed")
+                report(event.start_mark, f"the tag '{event.tag}' is not allowed")
             return super().compose_node(parent, index)
 
     return Loader

@@ -14,12 +14,12 @@ from pathlib import Path
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
-from omnigraph.cluster.config import CONFIG_FILE, parse_storage
+from omnigraph.cluster.config import CONFIG_FILE, parse_root, parse_storage
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.observe import graph_location
 from omnigraph.cluster.serving import AppliedGate, find_applied_provider
 from omnigraph.embedding.provider import ConfiguredProvider
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +74,6 @@ def storage_root(directory: Path, storage: str | None) -> Location:
     if storage is None:
         return parse_root(str(directory))
     return parse_root(storage if "://" in storage else str(directory / storage))
-
-
-def parse_root(text: str) -> Location:
-    """Return the root of a cluster. Unlike that of a graph, it may be a whole bucket."""
-    scheme, separator, rest = text.partition("://")
-    if separator and scheme.lower() == "s3" and "/" not in rest.strip("/"):
-        bucket = parse_location(f"{text.rstrip('/')}/graphs")
-        return replace(bucket, uri=bucket.uri.removesuffix("/graphs"))
-    return parse_location(text)
 
 
 def require_ledger(store: LedgerStore) -> Ledger:

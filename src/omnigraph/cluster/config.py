@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import did_you_mean
 from omnigraph.base.errors import UsageError
 from omnigraph.base.yaml_text import YamlNode, YamlReader, parse_yaml
-from omnigraph.embedding.settings import OPENAI_KEY, EmbeddingSettings, read_settings
+from omnigraph.embedding.settings import OPENAI_KEY, EmbeddingSettings, ProviderKind, read_settings
+from omnigraph.storage.location import Location, parse_location
 
 CONFIG_FILE: Final = "cluster.yaml"
 CONFIG_INVALID: Final = "invalid_cluster_yaml"
@@ -27,6 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PREFIX: Final = "OMNIGRAPH_EMBED_"
 _PROVIDER_TEXTS: Final = ("kind", "base_url", "model", "api_key")
+_PROVIDER_KINDS: Final = ("openai", *ProviderKind)
 _PROVIDER_NUMBERS: Final = (
     "timeout_ms", "deadline_ms", "retry_attempts", "retry_backoff_ms", "batch", "concurrency", "requests_per_minute",
 )  # fmt: skip
@@ -42,10 +44,10 @@ class ConfigPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphConfig:
-    """A declared graph. `queries` is one directory, or files."""
+    """A declared graph. `queries` is one directory, or files. Only an invalid graph has no schema."""
 
     id: str
-    schema: ConfigPath
+    schema: ConfigPath | None
     queries: tuple[ConfigPath, ...] = ()
     has_query_directory: bool = False
     embedding_provider: str | None = None
@@ -53,10 +55,10 @@ class GraphConfig:
 
 @dataclass(frozen=True, slots=True)
 class PolicyConfig:
-    """A declared policy, and the graphs or the server to which it applies."""
+    """A declared policy, and the graphs or the server to which it applies. Only an invalid policy has no file."""
 
     name: str
-    file: ConfigPath
+    file: ConfigPath | None
     applies_to: tuple[str, ...]
 
 
@@ -72,7 +74,7 @@ class ClusterConfig:
 
 
 def parse_config(text: str, source: str, problems: Diagnostics) -> ClusterConfig:
-    """Return the configuration. What has a problem is left out, so that the files of the rest can be checked too."""
+    """Return the configuration. What is valid in an invalid member is kept, so that its files are checked too."""
     reader = YamlReader(CONFIG_INVALID, problems)
     root = parse_yaml(text, source, reader)
     members = reader.members(
@@ -86,9 +88,9 @@ def parse_config(text: str, source: str, problems: Diagnostics) -> ClusterConfig
     graphs = _read_graphs(reader, members.get("graphs"), providers)
     return ClusterConfig(
         name=reader.text(metadata.get("name")) or "",
-        storage=reader.text(members.get("storage")),
-        providers={name: profile for name, profile in providers.items() if profile is not None},
-        graphs=tuple(graph for graph in graphs.values() if graph is not None),
+        storage=_read_storage(reader, members.get("storage")),
+        providers=providers,
+        graphs=tuple(graphs.values()),
         policies=_read_policies(reader, members.get("policies"), graphs),
     )
 
@@ -102,9 +104,18 @@ def parse_storage(text: str) -> str | None:
     problems = Diagnostics()
     reader = YamlReader(CONFIG_INVALID, problems)
     root = parse_yaml(text, CONFIG_FILE, reader)
-    storage = reader.text(reader.mapping(root).get("storage"))
+    storage = _read_storage(reader, reader.mapping(root).get("storage"))
     problems.raise_errors(f"'{CONFIG_FILE}'", "Correct the file, or pass the root of the cluster as a URI.")
     return storage
+
+
+def parse_root(text: str) -> Location:
+    """Return the root of a cluster. Unlike that of a graph, it may be a whole bucket."""
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme.lower() == "s3" and "/" not in rest.strip("/"):
+        bucket = parse_location(f"{text.rstrip('/')}/graphs")
+        return replace(bucket, uri=bucket.uri.removesuffix("/graphs"))
+    return parse_location(text)
 
 
 def provider_settings(profile: Mapping[str, str]) -> EmbeddingSettings:
@@ -125,46 +136,65 @@ def provider_settings(profile: Mapping[str, str]) -> EmbeddingSettings:
     return settings
 
 
-def _read_providers(reader: YamlReader, node: YamlNode | None) -> dict[str, Mapping[str, str] | None]:
+def _read_storage(reader: YamlReader, node: YamlNode | None) -> str | None:
+    text = reader.text(node)
+    if node is None or text is None:
+        return None
+    try:
+        parse_root(text)
+    except UsageError as error:
+        reader.problem(node, error.message)
+    return text
+
+
+def _read_providers(reader: YamlReader, node: YamlNode | None) -> dict[str, Mapping[str, str]]:
     kinds = reader.members(node, optional=("embedding",))
     entries = reader.mapping(kinds.get("embedding"))
-    return {
-        name: _read_provider(reader, entry) for name, entry in entries.items() if _is_name(reader, name, entry, _NAME)
-    }
+    return {name: _read_provider(reader, name, entry) for name, entry in entries.items()}
 
 
-def _read_provider(reader: YamlReader, node: YamlNode) -> Mapping[str, str] | None:
-    count_before = len(reader.problems.items)
+def _read_provider(reader: YamlReader, name: str, node: YamlNode) -> Mapping[str, str]:
+    _check_name(reader, name, node, _NAME)
     members = reader.members(node, required=("kind",), optional=(*_PROVIDER_TEXTS[1:], *_PROVIDER_NUMBERS))
-    texts = {name: reader.text(member) for name, member in members.items()}
-    profile = {name: text for name, text in texts.items() if text is not None}
+    texts = {key: reader.text(member) for key, member in members.items()}
+    profile = {key: text for key, text in texts.items() if text is not None}
     if "api_key" in profile and _SECRET.fullmatch(profile["api_key"]) is None:
         # The value may be a secret: it must not appear in a message.
         reader.problem(members["api_key"], "expected the name of a variable as ${NAME}, got another value")
-    if len(reader.problems.items) > count_before:
-        return None
-    try:
-        provider_settings(profile)
-    except UsageError as error:
-        reason = re.sub(rf"{_PREFIX}([A-Z_]+)", lambda match: match[1].lower(), error.message)
-        reader.problem(node, reason)
-        return None
+    reasons: dict[str, YamlNode] = {}
+    for key in (*_PROVIDER_NUMBERS, "base_url"):  # each alone, because the settings report only the first problem
+        if key in profile:
+            probe = {"kind": "mock"} if key != "base_url" else {"kind": "openai-compatible", "model": "-"}
+            reasons.setdefault(_find_problem({**probe, key: profile[key]}), members[key])
+    kind = profile.get("kind")
+    if kind is not None and kind not in _PROVIDER_KINDS:
+        advice = did_you_mean(kind, _PROVIDER_KINDS) or f": expected one of {', '.join(_PROVIDER_KINDS)}"
+        reader.problem(members["kind"], f"unknown kind '{kind}'{advice}")
+    elif kind is not None:
+        reasons.setdefault(_find_problem({key: profile[key] for key in _PROVIDER_TEXTS if key in profile}), node)
+    for reason, member in reasons.items():
+        if reason:
+            reader.problem(member, reason)
     return profile
 
 
-def _read_graphs(
-    reader: YamlReader, node: YamlNode | None, providers: Mapping[str, object]
-) -> dict[str, GraphConfig | None]:
-    return {
-        name: _read_graph(reader, name, entry, providers)
-        for name, entry in reader.mapping(node).items()
-        if _is_name(reader, name, entry, GRAPH_ID) and _is_free(reader, name, entry)
-    }
+def _find_problem(profile: Mapping[str, str]) -> str:
+    """Return what is wrong with a provider, or nothing."""
+    try:
+        provider_settings(profile)
+    except UsageError as error:
+        return re.sub(rf"{_PREFIX}([A-Z_]+)", lambda match: match[1].lower(), error.message)
+    return ""
 
 
-def _read_graph(
-    reader: YamlReader, graph_id: str, node: YamlNode, providers: Mapping[str, object]
-) -> GraphConfig | None:
+def _read_graphs(reader: YamlReader, node: YamlNode | None, providers: Mapping[str, object]) -> dict[str, GraphConfig]:
+    return {name: _read_graph(reader, name, entry, providers) for name, entry in reader.mapping(node).items()}
+
+
+def _read_graph(reader: YamlReader, graph_id: str, node: YamlNode, providers: Mapping[str, object]) -> GraphConfig:
+    _check_name(reader, graph_id, node, GRAPH_ID)
+    if graph_id == SERVER_SCOPE:
+        reader.problem(node, f"the name '{SERVER_SCOPE}' is the scope of policies of the server: choose another")
     members = reader.members(node, required=("schema",), optional=("queries", "embedding_provider"))
     schema = reader.text(members.get("schema"))
     queries = members.get("queries")
@@ -180,11 +210,9 @@ def _read_graph(
             members["embedding_provider"], f"unknown embedding provider '{provider}'{did_you_mean(provider, providers)}"
         )
         provider = None
-    if schema is None:
-        return None
     return GraphConfig(
         id=graph_id,
-        schema=ConfigPath(schema, members["schema"]),
+        schema=None if schema is None else ConfigPath(schema, members["schema"]),
         queries=tuple(ConfigPath(text, item) for text, item in texts),
         has_query_directory=is_directory,
         embedding_provider=provider,
@@ -198,7 +226,7 @@ def _read_policies(reader: YamlReader, node: YamlNode | None, graphs: Mapping[st
         members = reader.members(entry, required=("file", "applies_to"))
         file = reader.text(members.get("file"))
         scopes = reader.texts(members.get("applies_to"))
-        if "applies_to" in members and not reader.items(members["applies_to"]):
+        if "applies_to" in members and members["applies_to"].content in ("", []):
             reader.problem(members["applies_to"], "expected a list of graphs, or [cluster]")
         if len(scopes) > 1 and any(scope == SERVER_SCOPE for scope, _ in scopes):
             reader.problem(members["applies_to"], "a policy applies to graphs or to the cluster: expected one of them")
@@ -206,22 +234,19 @@ def _read_policies(reader: YamlReader, node: YamlNode | None, graphs: Mapping[st
             if scope != SERVER_SCOPE and scope not in graphs:
                 reader.problem(item, f"unknown graph '{scope}'{did_you_mean(scope, [*graphs, SERVER_SCOPE])}")
             elif policies_by_scope.setdefault(scope, name) != name:
-                reader.problem(item, f"'{scope}' already has the policy '{policies_by_scope[scope]}'")
-        if _is_name(reader, name, entry, _NAME) and file is not None:
-            path = ConfigPath(file, members["file"])
-            policies.append(PolicyConfig(name, path, tuple(sorted({scope for scope, _ in scopes}))))
+                reader.problem(item, _second_policy(scope, policies_by_scope[scope]))
+        _check_name(reader, name, entry, _NAME)
+        path = None if file is None else ConfigPath(file, members["file"])
+        policies.append(PolicyConfig(name, path, tuple(sorted({scope for scope, _ in scopes}))))
     return tuple(policies)
 
 
-def _is_name(reader: YamlReader, name: str, node: YamlNode, pattern: re.Pattern[str]) -> bool:
+def _second_policy(scope: str, first: str) -> str:
+    subject = "the cluster" if scope == SERVER_SCOPE else f"the graph '{scope}'"
+    return f"{subject} already has the policy '{first}': expected one policy, so put the rules into one file"
+
+
+def _check_name(reader: YamlReader, name: str, node: YamlNode, pattern: re.Pattern[str]) -> None:
     if pattern.fullmatch(name) is None:
-        reader.problem(node, f"invalid name '{name}': expected a letter, then at most 63 letters, digits and '-'")
-        return False
-    return True
-
-
-def _is_free(reader: YamlReader, name: str, node: YamlNode) -> bool:
-    if name == SERVER_SCOPE:
-        reader.problem(node, f"the name '{SERVER_SCOPE}' is the scope of policies of the server: choose another")
-        return False
-    return True
+        others = "letters, digits and '-'" if pattern is GRAPH_ID else "letters, digits, '-' and '_'"
+        reader.problem(node, f"invalid name '{name}': expected a letter, then at most 63 {others}")

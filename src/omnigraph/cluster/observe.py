@@ -5,7 +5,7 @@ A graph that cannot be read is an observation with an error, so that it blocks o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import OmnigraphError
@@ -92,18 +92,15 @@ def read_first_commit(snapshot: Snapshot) -> str:
     return min(commit.id for commit in make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
 
 
-def find_damaged(objects: ObjectStore, ledger: Ledger, addresses: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the deployed resources whose stored content is missing or does not have its digest."""
+def find_damaged(objects: ObjectStore, ledger: Ledger) -> dict[str, str]:
+    """Return the deployed resources whose stored content is missing or does not match its digest."""
     damaged: dict[str, str] = {}
-    for address in ledger.resources if addresses is None else addresses:
-        digest = ledger.resources[address].digest
-        path = stored_path(address, digest)
-        if path is None:
-            continue
-        content = objects.read(path)
-        if content is None:
+    for address, resource in ledger.resources.items():
+        path = stored_path(address, resource.digest)
+        content = None if path is None else objects.read(path)
+        if path is not None and content is None:
             damaged[address] = "resource_missing"
-        elif digest_of(content) != digest:
+        elif content is not None and digest_of(content) != resource.digest:
             damaged[address] = "resource_altered"
     return damaged
 

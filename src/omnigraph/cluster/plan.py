@@ -6,7 +6,7 @@ changes; `plan` prints them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ import msgspec
 from omnigraph.cluster.ledger import AppliedResource, Ledger
 from omnigraph.cluster.observe import GraphObservation, Observations
 from omnigraph.cluster.resources import DesiredState, Resource, graph_of
-from omnigraph.wire.cluster import ApprovalOutput, MigrationOutput, PlannedChangeOutput, ResourceStatus
+from omnigraph.wire.cluster import ApprovalOutput, PlannedChangeOutput, ResourceStatus
 
 APPLIED: Final = "applied"
 BLOCKED: Final = "blocked"
@@ -55,33 +55,47 @@ def make_plan(desired: DesiredState, ledger: Ledger | None, observed: Observatio
 def block_used(
     changes: Iterable[PlannedChangeOutput], applied: Mapping[str, AppliedResource], desired: DesiredState
 ) -> list[PlannedChangeOutput]:
-    """Block each change that takes the policy from a graph that is not deleted, or deletes a provider that is used."""
+    """Block each change that needs what a blocked one leaves.
+
+    A graph that is not deleted keeps its policy and its provider. A scope has one policy: while a blocked change leaves
+    a policy on its scopes, no other one can apply to them. A new graph waits for its policy: without one everyone could
+    use it.
+    """
     changes = list(changes)
-    graphs = {change.resource: change for change in changes if change.resource.startswith("graph.")}
-    remaining = {
-        graph_of(address)
-        for address, change in graphs.items()
-        if change.operation == "delete" and change.disposition != APPLIED
-    }
-    providers = {
-        resource.embedding_provider
-        for address, resource in applied.items()
-        if address in graphs and graphs[address].disposition != APPLIED
-    }
+    while True:  # each blocked change can block others
+        rest = [change for change in changes if change.disposition != APPLIED]
+        needed = _find_needed(rest, applied, desired)
+        blocked = [change for change in changes if change.disposition == APPLIED and needed(change.resource)]
+        if not blocked:
+            return changes
+        changes = [_block(change, "dependency_not_applied") if change in blocked else change for change in changes]
 
-    def is_used(change: PlannedChangeOutput) -> bool:
-        before, after = applied.get(change.resource), desired.resources.get(change.resource)
-        if change.resource.startswith("provider."):
-            return after is None and change.resource in providers
-        if not change.resource.startswith("policy."):
-            return False
-        unbound = set(before.applies_to or () if before else ()) - set(after.applies_to if after else ())
-        return not unbound.isdisjoint(remaining)
 
-    return [
-        _block(change, "dependency_not_applied") if change.disposition == APPLIED and is_used(change) else change
-        for change in changes
-    ]
+def _find_needed(
+    rest: Iterable[PlannedChangeOutput], applied: Mapping[str, AppliedResource], desired: DesiredState
+) -> Callable[[str], bool]:
+    """Return whether the change of a resource needs what the changes that are not applied would have changed."""
+    addresses = {change.resource for change in rest}
+    kept_graphs = {item.resource[6:] for item in rest if item.operation == "delete" and item.resource[:6] == "graph."}
+    providers = {applied[address].embedding_provider for address in addresses if address in applied}
+    policies = [address for address in addresses if address.startswith("policy.")]
+
+    def scopes(resources: Mapping[str, AppliedResource] | Mapping[str, Resource], address: str) -> set[str]:
+        return set(resources[address].applies_to or ()) if address in resources else set()
+
+    taken = {scope for address in policies for scope in scopes(applied, address)}
+    waiting = {scope for address in policies for scope in scopes(desired.resources, address)}
+
+    def is_needed(address: str) -> bool:
+        if address.startswith("provider."):
+            return address in providers and address not in desired.resources
+        if address.startswith("policy."):
+            before, after = scopes(applied, address), scopes(desired.resources, address)
+            return not kept_graphs.isdisjoint(before - after) or not taken.isdisjoint(after)
+        graph_id = graph_of(address)
+        return graph_id in waiting and f"graph.{graph_id}" not in applied
+
+    return is_needed
 
 
 def find_drift(
@@ -200,7 +214,7 @@ class _Planner:
             return None
         if migration is None:
             return change
-        change = _with_migration(change, migration)
+        change = msgspec.structs.replace(change, migration=migration)
         return change if migration.supported else _block(change, "schema_unsupported")
 
     def _differences(self, kind: str, graph_id: str | None) -> Iterator[PlannedChangeOutput]:
@@ -247,10 +261,6 @@ def _change(
         after_digest=after.digest,
         metadata_change=is_metadata,
     )
-
-
-def _with_migration(change: PlannedChangeOutput, migration: MigrationOutput) -> PlannedChangeOutput:
-    return msgspec.structs.replace(change, migration=migration)
 
 
 def _block(change: PlannedChangeOutput, reason: str) -> PlannedChangeOutput:

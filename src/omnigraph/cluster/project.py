@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
@@ -18,17 +18,11 @@ from omnigraph.base.diagnostics import Diagnostic, Diagnostics
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.cluster.addressing import find_graph, find_root, require_ledger, storage_root
 from omnigraph.cluster.apply import apply_cluster
+from omnigraph.cluster.config import CONFIG_FILE
 from omnigraph.cluster.ledger import AppliedResource, AppliedRevision, ApprovalRecord, Ledger, LedgerStore, next_ledger
 from omnigraph.cluster.observe import Observations, approved_commit, observation_output, observe
 from omnigraph.cluster.plan import APPLIED, find_drift, make_plan
-from omnigraph.cluster.resources import (
-    DesiredState,
-    dependencies,
-    graph_digest,
-    graph_of,
-    read_desired,
-    resource_outputs,
-)
+from omnigraph.cluster.resources import DesiredState, dependencies, graph_digest, read_desired, resource_outputs
 from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
 from omnigraph.wire import cluster as documents
 
@@ -154,14 +148,16 @@ class Cluster:
         store = self._store(desired)
         ledger = require_ledger(store)
         observed = observe(store, ledger, desired)
-        graph_id = graph_of(resource)
-        if not resource.startswith("graph.") or graph_id not in ledger.graph_ids or resource in desired.resources:
+        removed = {f"graph.{graph_id}": graph_id for graph_id in ledger.graph_ids if graph_id not in desired.graph_ids}
+        if resource not in removed:
+            reason = f"expected one of {', '.join(removed)}" if removed else "the files declare every deployed graph"
             raise UsageError(
-                f"'{resource}' needs no approval: expected a deployed graph that the files do not declare",
+                f"'{resource}' needs no approval: {reason}",
                 code="approval_unneeded",
                 hint="Run `omnigraph cluster plan`: it lists the approvals that are required.",
                 facts={"resource": resource},
             )
+        graph_id = removed[resource]
         first_commit = approved_commit(ledger, graph_id, observed.graphs[graph_id])
         assert first_commit is not None, "the graph was applied or is readable"
         name = choose_actor(actor, None)
@@ -241,6 +237,13 @@ class Cluster:
         )
 
     def _read_files(self) -> DesiredState:
+        if not (Path(self.address) / CONFIG_FILE).exists():
+            raise UsageError(
+                f"'{self.address}' has no {CONFIG_FILE}",
+                code="cluster_missing",
+                hint="Nothing was changed. Pass the directory of the file: `--config DIR` or `omnigraph.cluster(DIR)`.",
+                facts={"cluster": self.address},
+            )
         problems = Diagnostics()
         desired = read_desired(Path(self.address), problems)
         problems.raise_errors(
@@ -264,12 +267,22 @@ def _revision(ledger: Ledger | None) -> dict[str, Any]:
     return {"state_revision": ledger.state_revision, "applied_config_digest": digest}
 
 
+_DRIFT_TEXTS: Final = {
+    "graph_missing": "the graph was deployed and does not exist any more; `cluster apply` creates it again, empty",
+    "graph_replaced": "another graph than the deployed one is stored at its location",
+    "schema_drifted": "the schema of the graph is not the deployed one",
+    "resource_missing": "the stored content does not exist; `cluster apply` stores it again",
+    "resource_altered": "the stored content does not match its digest; `cluster apply` replaces it",
+}
+"""What the conditions of `find_drift` mean."""
+
+
 def _drift_warnings(drift: Mapping[str, documents.ResourceStatus]) -> list[Diagnostic]:
     return [
         Diagnostic(
             code=status.conditions[0],
             path=address,
-            message=status.message or f"the resource is {status.status}: {', '.join(status.conditions)}",
+            message=status.message or _DRIFT_TEXTS[status.conditions[0]],
             severity="warning",
         )
         for address, status in drift.items()

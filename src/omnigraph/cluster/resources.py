@@ -19,7 +19,7 @@ from omnigraph.base.authorization import AccessAction
 from omnigraph.base.decoding import decode_json
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import format_count
-from omnigraph.base.errors import Problem, SchemaTextError
+from omnigraph.base.errors import Problem, QueryTextError, SchemaTextError
 from omnigraph.cluster.config import (
     CONFIG_FILE,
     CONFIG_INVALID,
@@ -33,6 +33,7 @@ from omnigraph.cluster.config import (
 from omnigraph.policy.bundle import Bundle, BundleKind, CedarText, parse_bundle
 from omnigraph.policy.cedar import compile_bundle
 from omnigraph.query.lint import lint_queries
+from omnigraph.query.parser import parse_queries
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.parser import parse_schema
@@ -119,10 +120,11 @@ def graph_digest(graph_id: str, schema: str, queries: Mapping[str, str], provide
 def read_desired(directory: Path, problems: Diagnostics) -> DesiredState | None:
     """Return what the files of a directory declare; None, with all problems, if one of them is invalid."""
     files = ConfigFiles(directory, problems)
-    text = files.read_config()
-    if text is None:
+    try:
+        config = parse_config(files.read(CONFIG_FILE), CONFIG_FILE, problems)
+    except OSError as error:
+        problems.error(CONFIG_INVALID, CONFIG_FILE, None, f"the file {error.strerror}")
         return None
-    config = parse_config(text, CONFIG_FILE, problems)
     reader = _ResourceReader(files, problems)
     for name, profile in sorted(config.providers.items()):
         reader.add_provider(name, profile)
@@ -171,24 +173,22 @@ class ConfigFiles:
         self._contents: dict[str, bytes] = {}
         self._bytes = 0
 
-    def read_config(self) -> str | None:
-        """Return the text of `cluster.yaml`; None, with a problem, if it cannot be read."""
-        reason, data = self._read(CONFIG_FILE)
-        if reason is not None:
-            self._problems.error(CONFIG_INVALID, CONFIG_FILE, None, f"the file {reason}")
-        return None if data is None else self._decode(data, CONFIG_FILE, None)
+    def read(self, name: str) -> str:
+        """Return the text of a file; raise OSError with the reason if it cannot be used."""
+        if name not in self._contents:
+            self._contents[name] = self._read(name)
+        try:
+            return self._contents[name].decode("utf-8-sig" if name == CONFIG_FILE else "utf-8")
+        except UnicodeDecodeError:
+            raise OSError(0, "is not UTF-8 text") from None
 
-    def read(self, path: ConfigPath, name: str | None = None) -> bytes | None:
-        """Return a file that the configuration names; None, with a problem, if it cannot be read."""
-        reason, data = self._read(name or path.text)
-        if reason is not None:
-            self._report(path, f"the file '{name or path.text}' {reason}")
-        return data
-
-    def read_text(self, path: ConfigPath, name: str | None = None) -> str | None:
-        """Return a text file that the configuration names; None, with a problem, if it cannot be read."""
-        data = self.read(path, name)
-        return None if data is None else self._decode(data, name or path.text, path)
+    def read_named(self, path: ConfigPath, name: str | None = None) -> str | None:
+        """Return the text of a file that the configuration names; None, with a problem, if it cannot be used."""
+        try:
+            return self.read(name or path.text)
+        except OSError as error:
+            self._report(path, f"the file '{name or path.text}' {error.strerror}")
+            return None
 
     def list_queries(self, path: ConfigPath) -> Sequence[str]:
         """Return the `.gq` files of a directory, without its subdirectories."""
@@ -197,34 +197,30 @@ class ConfigFiles:
         if reason is None and not directory.is_dir():
             reason = "is not a directory" if directory.exists() else "does not exist"
         if reason is not None:
-            self._report(path, f"the directory '{path.text}' {reason}")
+            self._report(path, f"'{path.text}' {reason}: expected a directory, or a list of files")
             return ()
         names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(".gq"))
         return [str(PurePosixPath(path.text) / name) for name in names]
 
-    def _read(self, name: str) -> tuple[str | None, bytes | None]:
-        """Return why a file cannot be read, and its content."""
-        if name in self._contents:
-            return None, self._contents[name]
+    def _read(self, name: str) -> bytes:
         reason = self._path_problem(name)
         if reason is not None:
-            return reason, None
+            raise OSError(0, reason)
         try:
             with (self._directory / name).open("rb") as file:
                 data = file.read(limits.CLUSTER_FILE_BYTES_MAX + 1)
         except FileNotFoundError:
-            return "does not exist", None
+            raise OSError(0, "does not exist") from None
         except (OSError, ValueError) as error:
-            return f"cannot be read: {getattr(error, 'strerror', None) or error}", None
+            raise OSError(0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
         self._bytes += len(data)
         if len(data) > limits.CLUSTER_FILE_BYTES_MAX:
-            return f"is too large: expected at most {limits.CLUSTER_FILE_BYTES_MAX:,} bytes", None
+            raise OSError(0, f"is too large: expected at most {limits.CLUSTER_FILE_BYTES_MAX:,} bytes")
         if self._bytes > limits.CLUSTER_BYTES_MAX:
-            return f"makes the files too large: expected at most {limits.CLUSTER_BYTES_MAX:,} bytes together", None
+            raise OSError(0, f"exceeds a limit: expected at most {limits.CLUSTER_BYTES_MAX:,} bytes in all files")
         if len(self._contents) >= limits.CLUSTER_FILES_MAX:
-            return f"is too much: expected at most {format_count(limits.CLUSTER_FILES_MAX, 'file')}", None
-        self._contents[name] = data
-        return None, data
+            raise OSError(0, f"exceeds a limit: expected at most {format_count(limits.CLUSTER_FILES_MAX, 'file')}")
+        return data
 
     def _path_problem(self, name: str) -> str | None:
         path = PurePosixPath(name)
@@ -232,16 +228,6 @@ class ConfigFiles:
             return f"is outside of the directory of {CONFIG_FILE}"
         parts = [self._directory.joinpath(*path.parts[:count]) for count in range(1, len(path.parts) + 1)]
         return "is a symbolic link, or in one" if any(part.is_symlink() for part in parts) else None
-
-    def _decode(self, data: bytes, name: str, path: ConfigPath | None) -> str | None:
-        try:
-            return data.decode("utf-8-sig" if path is None else "utf-8")
-        except UnicodeDecodeError:
-            if path is None:
-                self._problems.error(CONFIG_INVALID, name, None, "the file is not UTF-8 text")
-            else:
-                self._report(path, f"the file '{name}' is not UTF-8 text")
-            return None
 
     def _report(self, path: ConfigPath, message: str) -> None:
         self._problems.error(FILE_INVALID, path.node.file, path.node.line, f"{path.node.path}: {message}")
@@ -259,13 +245,13 @@ class _ResourceReader:
         self._add(Resource(address=address, kind="provider", digest=digest, embedding_profile=profile))
 
     def add_graph(self, graph: GraphConfig) -> None:
-        text = self.files.read_text(graph.schema)
-        catalog = None if text is None else self._build_catalog(text, graph.schema.text)
+        text = None if graph.schema is None else self.files.read_named(graph.schema)
+        path = None if graph.schema is None else graph.schema.text
+        catalog = None if text is None or path is None else self._build_catalog(text, path)
         queries = dict(self._read_queries(graph, catalog))
         if text is None or catalog is None:
             return
         schema_digest = digest_of(text.encode())
-        path = graph.schema.text
         self._add(
             Resource(
                 address=f"schema.{graph.id}", kind="schema", digest=schema_digest, path=path, content=text.encode()
@@ -280,25 +266,23 @@ class _ResourceReader:
         self._add(Resource(address=f"graph.{graph.id}", kind="graph", digest=digest, embedding_provider=provider))
 
     def add_policy(self, policy: PolicyConfig) -> None:
-        text = self.files.read_text(policy.file)
-        if text is None:
+        file = policy.file
+        text = None if file is None else self.files.read_named(file)
+        if file is None or text is None:
             return
-        bundle = parse_bundle(text, policy.file.text, lambda name: self._read_cedar(policy.file, name), self.problems)
+        bundle = parse_bundle(text, file.text, lambda name: self._read_cedar(file, name), self.problems)
         if bundle is None:
             return
-        for scope in policy.applies_to:
-            if not self._check_scope(policy, bundle, scope):
-                break
-            if compile_bundle(bundle, scope, self.problems) is None:
-                break
-        stored = StoredPolicy(policy.file.text, text, {cedar.name: cedar.text for cedar in bundle.cedar})
+        self._check_scopes(policy.applies_to, file, bundle)
+        compile_bundle(bundle, next(iter(policy.applies_to), ""), self.problems)  # the same problems for every scope
+        stored = StoredPolicy(file.text, text, {cedar.name: cedar.text for cedar in bundle.cedar})
         content = canonical_json(stored)
         self._add(
             Resource(
                 address=f"policy.{policy.name}",
                 kind="policy",
                 digest=digest_of(content),
-                path=policy.file.text,
+                path=file.text,
                 content=content,
                 applies_to=policy.applies_to,
             )
@@ -315,40 +299,48 @@ class _ResourceReader:
             return None
 
     def _read_queries(self, graph: GraphConfig, catalog: Catalog | None) -> Iterator[tuple[str, Resource]]:
+        """Return the queries by name. Without a valid schema, only their syntax and names are checked."""
         sources: dict[str, str] = {}
         for path in graph.queries:
             names = self.files.list_queries(path) if graph.has_query_directory else [path.text]
             for name in names:
-                text = self.files.read_text(path, name)
-                if text is None or catalog is None:
-                    continue
-                report = lint_queries([(name, text)], catalog)
-                self._report(report.errors)
-                for shape in report.queries:
-                    first = sources.setdefault(shape.name, name)
+                text = self.files.read_named(path, name)
+                for query, line in () if text is None else self._check_queries(name, text, catalog):
+                    first = sources.setdefault(query, name)
                     if first != name:
-                        message = f"duplicate query '{shape.name}' of graph '{graph.id}': the first one is in '{first}'"
-                        self.problems.error(QUERY_REPEATED, name, None, message)
+                        message = f"duplicate query '{query}' of graph '{graph.id}': the first one is in '{first}'"
+                        self.problems.error(QUERY_REPEATED, name, line, message)
                         continue
-                    content = text.encode()
-                    address = f"query.{graph.id}.{shape.name}"
+                    content = (text or "").encode()
+                    address = f"query.{graph.id}.{query}"
                     digest = digest_of(content)
-                    yield shape.name, Resource(address=address, kind="query", digest=digest, path=name, content=content)
+                    yield query, Resource(address=address, kind="query", digest=digest, path=name, content=content)
+
+    def _check_queries(self, source: str, text: str, catalog: Catalog | None) -> list[tuple[str, int]]:
+        """Return the names of the queries of a file, with their lines."""
+        try:
+            queries = parse_queries(text, source).queries
+        except QueryTextError as error:
+            self._report(error.problems)
+            return []
+        if catalog is not None:
+            self._report(lint_queries([(source, text)], catalog).errors)
+        return [(query.name.text, query.name.span.line) for query in queries]
 
     def _read_cedar(self, policy: ConfigPath, name: str) -> str:
-        text = self.files.read_text(policy, str(PurePosixPath(policy.text).parent / name))
-        if text is None:
-            raise OSError(0, "see the other problem of this policy")
-        return text
+        try:
+            return self.files.read(str(PurePosixPath(policy.text).parent / name))
+        except OSError as error:
+            raise OSError(0, f"it {error.strerror}") from error
 
-    def _check_scope(self, policy: PolicyConfig, bundle: Bundle, scope: str) -> bool:
-        expected = BundleKind.SERVER if scope == SERVER_SCOPE else BundleKind.GRAPH
-        if bundle.kind is expected or not bundle.rules:
-            return True
-        subject = f"the server ({AccessAction.GRAPH_LIST})" if expected is BundleKind.SERVER else "graphs"
-        message = f"the policy applies to '{scope}': expected rules about {subject}, got rules about {bundle.kind}"
-        self.problems.error(CONFIG_INVALID, policy.file.node.file, policy.file.node.line, message)
-        return False
+    def _check_scopes(self, scopes: Sequence[str], file: ConfigPath, bundle: Bundle) -> None:
+        for scope in scopes:
+            expected = BundleKind.SERVER if scope == SERVER_SCOPE else BundleKind.GRAPH
+            if bundle.kind not in (expected, None):
+                subject = f"the server ({AccessAction.GRAPH_LIST})" if expected is BundleKind.SERVER else "graphs"
+                got = "the server" if bundle.kind is BundleKind.SERVER else "graphs"
+                message = f"the policy applies to '{scope}': expected rules about {subject}, got rules about {got}"
+                self.problems.error(CONFIG_INVALID, file.node.file, file.node.line, message)
 
     def _report(self, items: Sequence[Problem]) -> None:
         for item in items:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from omnigraph.base.authorization import Authority
 from omnigraph.base.diagnostics import Diagnostics
 from omnigraph.base.display import did_you_mean
-from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.base.errors import Fact, FormatError, NotFoundError
 from omnigraph.cluster.config import provider_settings
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.resources import digest_of, parse_stored_policy, stored_path
@@ -37,16 +37,26 @@ class AppliedGate:
 
 
 def read_policy_of(store: LedgerStore, ledger: Ledger, scope: str) -> CompiledPolicy | None:
-    """Return the deployed policy of a graph or of the server, or None if it has none."""
-    for address, resource in ledger.resources.items():
-        if address.startswith("policy.") and scope in (resource.applies_to or ()):
-            content = read_resource(store, ledger, address)
-            problems = Diagnostics()
-            bundle = parse_stored_policy(content, problems)
-            policy = None if bundle is None else compile_bundle(bundle, scope, problems)
-            problems.raise_errors(f"the deployed policy '{address}'", "Correct its file, then run `cluster apply`.")
-            return policy
-    return None
+    """Return the deployed policy of a graph or of the server, or None if it has none; raise if it has two."""
+    addresses = [
+        address
+        for address, resource in ledger.resources.items()
+        if address.startswith("policy.") and scope in (resource.applies_to or ())
+    ]
+    if not addresses:
+        return None
+    if len(addresses) > 1:  # neither may decide alone: one of them could allow what the other one must forbid
+        raise FormatError(
+            f"several deployed policies apply to '{scope}': expected one, got {', '.join(addresses)}",
+            code="policy_repeated",
+            hint="Nothing was allowed. Run `omnigraph cluster apply` with the files of the cluster.",
+            facts={"scope": scope, "policies": list[Fact](addresses)},
+        )
+    problems = Diagnostics()
+    bundle = parse_stored_policy(read_resource(store, ledger, addresses[0]), problems)
+    policy = None if bundle is None else compile_bundle(bundle, scope, problems)
+    problems.raise_errors(f"the deployed policy '{addresses[0]}'", "Correct its file, then run `cluster apply`.")
+    return policy
 
 
 def read_stored_query(store: LedgerStore, ledger: Ledger, graph_id: str, name: str) -> str:
@@ -90,7 +100,7 @@ def read_resource(store: LedgerStore, ledger: Ledger, address: str) -> bytes:
     assert path is not None, f"{address} has no stored content"
     content = store.objects.read(path)
     if content is None or digest_of(content) != digest:
-        problem = "is missing" if content is None else "does not have its digest"
+        problem = "is missing" if content is None else "does not match its digest"
         raise FormatError(
             f"the stored resource '{address}' {problem}: '{path}'",
             code="resource_damaged",

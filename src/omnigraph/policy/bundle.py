@@ -69,7 +69,8 @@ class Bundle:
     """The rules of one policy file with the raw Cedar files that it names."""
 
     source: str
-    kind: BundleKind
+    kind: BundleKind | None
+    """What the rules are about; None without rules: then the Cedar files may be about both."""
     groups: Mapping[str, tuple[str, ...]]
     protected_branches: tuple[str, ...]
     rules: tuple[PolicyRule, ...]
@@ -89,7 +90,9 @@ class Bundle:
 
 
 def parse_bundle(text: str, source: str, read_cedar: Callable[[str], str], problems: Diagnostics) -> Bundle | None:
-    """Return the bundle of a policy file; None, with problems, if it is invalid.
+    """Return the bundle of a policy file, without what has a problem; None if it is not YAML.
+
+    The rest of an invalid file is returned so that its Cedar files can be checked in the same run.
 
     Args:
         text: The YAML text.
@@ -97,7 +100,6 @@ def parse_bundle(text: str, source: str, read_cedar: Callable[[str], str], probl
         read_cedar: Returns the text of a Cedar file by the name in the policy file, or raises OSError.
         problems: Receives every problem of the file.
     """
-    count_before = len(problems.items)
     reader = YamlReader(POLICY_INVALID, problems)
     if len(text.encode()) > limits.POLICY_BYTES_MAX:
         problems.error(POLICY_INVALID, source, None, f"the file has more than {limits.POLICY_BYTES_MAX:,} bytes")
@@ -112,8 +114,6 @@ def parse_bundle(text: str, source: str, read_cedar: Callable[[str], str], probl
     protected = tuple(pattern for pattern, node in reader.texts(members.get("protected_branches"))
                       if _is_pattern(reader, pattern, node))  # fmt: skip
     cedar = _read_cedar_files(reader, members.get("cedar"), read_cedar)
-    if len(problems.items) > count_before:
-        return None
     return Bundle(
         source=source, kind=_bundle_kind(rules), groups=groups, protected_branches=protected, rules=rules, cedar=cedar
     )
@@ -126,12 +126,12 @@ def join_bundles(bundles: Sequence[Bundle], problems: Diagnostics) -> Bundle | N
     another one means.
     """
     count_before = len(problems.items)
-    first = bundles[0]
+    first = next((bundle for bundle in bundles if bundle.kind is not None), bundles[0])
     groups: dict[str, tuple[str, ...]] = {}
     group_sources: dict[str, Bundle] = {}
     rule_sources: dict[str, Bundle] = {}
     for bundle in bundles:
-        if bundle.kind is not first.kind:
+        if bundle.kind not in (first.kind, None):
             message = f"rules about a {bundle.kind}: expected rules about a {first.kind}, as in '{first.source}'"
             problems.error(POLICY_INVALID, bundle.source, None, message)
         for name, actors in bundle.groups.items():
@@ -169,7 +169,7 @@ def _read_groups(reader: YamlReader, node: YamlNode | None) -> dict[str, tuple[s
         actors = reader.texts(member)
         if not name.strip():
             reader.problem(member, "the name of a group is blank")
-        if not actors and not isinstance(member.content, dict):
+        if member.content in ("", []):
             reader.problem(member, "the group has no actors: expected a list of actor ids")
         for actor, actor_node in actors:
             problem = find_actor_problem(actor)
@@ -199,10 +199,10 @@ def _read_rules(
         if rule.id in first_lines:
             reader.problem(item, f"duplicate rule '{rule.id}': the first one is on line {first_lines[rule.id]}")
         first_lines.setdefault(rule.id, item.line)
-        kinds |= {_action_kind(action) for action in rule.actions}
+        kinds |= {action_kind(action) for action in rule.actions}
         if len(kinds) > 1:
             reader.problem(item, "actions on graphs and on the server cannot be in one file: expected one kind")
-            kinds = {_action_kind(rule.actions[0])}
+            kinds = {action_kind(rule.actions[0])}
         rules.append(rule)
     return tuple(rules)
 
@@ -233,7 +233,7 @@ def _read_actions(reader: YamlReader, node: YamlNode | None) -> tuple[AccessActi
     if node is None:
         return ()
     names = reader.texts(node)
-    if not names and isinstance(node.content, list | str):
+    if node.content in ("", []):
         reader.problem(node, "expected a list of actions")
     actions = [_read_choice(reader, name, item, AccessAction, "action") for name, item in names]
     return tuple(dict.fromkeys(action for action in actions if action is not None))
@@ -289,10 +289,10 @@ def _read_cedar_files(
     return tuple(texts)
 
 
-def _action_kind(action: AccessAction) -> BundleKind:
+def action_kind(action: AccessAction) -> BundleKind:
+    """Return whether an action is about graphs or about the server."""
     return BundleKind.SERVER if action in SERVER_ACTIONS else BundleKind.GRAPH
 
 
-def _bundle_kind(rules: Collection[PolicyRule]) -> BundleKind:
-    is_server = any(_action_kind(action) is BundleKind.SERVER for rule in rules for action in rule.actions)
-    return BundleKind.SERVER if is_server else BundleKind.GRAPH
+def _bundle_kind(rules: Collection[PolicyRule]) -> BundleKind | None:
+    return next((action_kind(action) for rule in rules for action in rule.actions), None)

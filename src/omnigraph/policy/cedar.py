@@ -8,7 +8,8 @@ whole set is validated in Cedar's strict mode before it is used. An evaluation e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from omnigraph.policy.bundle import POLICY_INVALID, TARGET_ACTIONS, BranchScope,
 
 SERVER_ID: Final = "root"
 """The id of the server as a resource."""
+_CEDAR_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|;|[^\s";/]+|/', re.DOTALL)
+_ACTION: Final = re.compile(r' for Omnigraph::Action::"\w+"')
 
 _SCHEMA: Final = """
 namespace Omnigraph {{
@@ -66,7 +69,7 @@ class CompiledPolicy:
         request = {
             "principal": {"type": "Omnigraph::Actor", "id": actor},
             "action": {"type": "Omnigraph::Action", "id": authority.action.value},
-            "resource": {"type": f"Omnigraph::{_resource_type(self.bundle.kind)}", "id": self.resource_id},
+            "resource": self._resource(authority.action),
             "context": _context(self.bundle, authority),
         }
         answer = _cedarpy().is_authorized(request, self.policies, self.entities, self.schema)
@@ -79,25 +82,42 @@ class CompiledPolicy:
         ids = tuple(sorted(answer.diagnostics.id_annotations_by_reason.values()))
         return CedarAnswer(bool(answer.allowed), ids)
 
+    def _resource(self, action: AccessAction) -> dict[str, str]:
+        if action in SERVER_ACTIONS:
+            return {"type": "Omnigraph::Server", "id": SERVER_ID}
+        return {"type": "Omnigraph::Graph", "id": self.resource_id}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PolicyText:
+    """One Cedar policy, and where it is declared."""
+
+    id: str
+    text: str
+    file: str
+    line: int | None = None
+
 
 def compile_bundle(bundle: Bundle, graph_id: str, problems: Diagnostics) -> CompiledPolicy | None:
-    """Return the policies of a bundle for one graph; None, with problems, if a Cedar text is invalid.
+    """Return the policies of a bundle for one graph; None, with every problem, if a Cedar text is invalid.
 
     The bundle of a server ignores the id of the graph.
     """
     cedarpy = _cedarpy()
+    count_before = len(problems.items)
     resource_id = SERVER_ID if bundle.kind is BundleKind.SERVER else graph_id
-    if not _check_cedar_files(bundle, problems):
-        return None
+    policies = [*_rule_policies(bundle, resource_id), *_raw_policies(bundle, problems)]
     schema = cedarpy.Schema.from_str(_schema_text())
-    text = "\n".join([*_rule_policies(bundle, resource_id), *(cedar.text for cedar in bundle.cedar)])
-    result = cedarpy.validate_policies(text, schema)
-    if not result.validation_passed:
-        names = _policy_names(text)
-        for error in result.errors:
-            source, policy_id = _cedar_source(bundle, names.get(error.policy_id, error.policy_id))
-            reason = str(error.error).replace(f"`{error.policy_id}`", f"'{policy_id}'")
-            problems.error(POLICY_INVALID, source, None, reason)
+    text = "\n".join(policy.text for policy in policies)
+    reasons: set[tuple[_PolicyText, str]] = set()
+    for error in cedarpy.validate_policies(text, schema).errors:
+        policy = policies[int(error.policy_id.removeprefix("policy"))]
+        label = f"policy '{policy.id}': " if policy.id else ""
+        reason = label + str(error.error).removeprefix(f"for policy `{error.policy_id}`, ")
+        reasons.add((policy, _ACTION.sub("", reason)))  # the same for every action
+    for policy, reason in sorted(reasons, key=lambda pair: (policies.index(pair[0]), pair[1])):
+        problems.error(POLICY_INVALID, policy.file, policy.line, reason)
+    if len(problems.items) > count_before:
         return None
     return CompiledPolicy(
         bundle=bundle,
@@ -126,16 +146,18 @@ def _schema_text() -> str:
     return _SCHEMA.format(graph_actions=graph_actions, server_actions=server_actions)
 
 
-def _rule_policies(bundle: Bundle, resource_id: str) -> Iterator[str]:
-    resource = f"Omnigraph::{_resource_type(bundle.kind)}::{_quote(resource_id)}"
+def _rule_policies(bundle: Bundle, resource_id: str) -> Iterator[_PolicyText]:
+    kind = "Server" if bundle.kind is BundleKind.SERVER else "Graph"
+    resource = f"Omnigraph::{kind}::{_quote(resource_id)}"
     for rule in bundle.rules:
         group = f"Omnigraph::Group::{_quote(rule.group)}"
         for action in rule.actions:
-            yield (
+            text = (
                 f"@id({_quote(rule.id)})\n"
                 f'permit(principal in {group}, action == Omnigraph::Action::"{action.value}", resource == {resource})'
                 f"{_condition(rule, action)};"
             )
+            yield _PolicyText(id=rule.id, text=text, file=bundle.source)
 
 
 def _condition(rule: PolicyRule, action: AccessAction) -> str:
@@ -148,42 +170,46 @@ def _condition(rule: PolicyRule, action: AccessAction) -> str:
     return f" when {{ context.has_{branch} && {negation}context.{branch}_is_protected }}"
 
 
-def _check_cedar_files(bundle: Bundle, problems: Diagnostics) -> bool:
-    """Return whether every policy of the raw files has an id that is used once."""
-    count_before = len(problems.items)
+def _raw_policies(bundle: Bundle, problems: Diagnostics) -> Iterator[_PolicyText]:
+    """Return the policies of the raw files that can be parsed. Each must have an id that is used once."""
     sources = dict.fromkeys((rule.id for rule in bundle.rules), bundle.source)
     for cedar in bundle.cedar:
-        try:
-            policies = json.loads(_cedarpy().policies_to_json_str(cedar.text))
-        except ValueError as error:
-            problems.error(POLICY_INVALID, cedar.name, None, f"invalid Cedar: {error}")
-            continue
-        if policies["templates"]:
-            problems.error(POLICY_INVALID, cedar.name, None, "templates are not supported: expected policies")
-        for number, policy in enumerate(policies["staticPolicies"].values(), 1):
-            policy_id = (policy.get("annotations") or {}).get("id")
-            if not policy_id or not policy_id.strip():
-                message = f'policy {number} of the file has no id: expected an annotation such as @id("no-export")'
-                problems.error(POLICY_INVALID, cedar.name, None, message)
+        for line, text in _split_policies(cedar.text):
+            try:
+                document = json.loads(_cedarpy().policies_to_json_str(text))
+            except ValueError as error:
+                problems.error(POLICY_INVALID, cedar.name, line, f"invalid Cedar: {error}")
+                continue
+            if document["templates"]:
+                problems.error(POLICY_INVALID, cedar.name, line, "templates are not supported: expected a policy")
+                continue
+            [policy] = document["staticPolicies"].values()
+            policy_id = (policy.get("annotations") or {}).get("id") or ""
+            if not policy_id.strip():
+                message = 'the policy has no id: expected an annotation such as @id("no-export")'
+                problems.error(POLICY_INVALID, cedar.name, line, message)
             elif policy_id in sources:
                 message = f"duplicate policy '{policy_id}': the first one is in '{sources[policy_id]}'"
-                problems.error(POLICY_INVALID, cedar.name, None, message)
-            else:
-                sources[policy_id] = cedar.name
-    return len(problems.items) == count_before
+                problems.error(POLICY_INVALID, cedar.name, line, message)
+            sources.setdefault(policy_id, cedar.name)
+            yield _PolicyText(id=policy_id, text=text, file=cedar.name, line=line)
 
 
-def _policy_names(text: str) -> Mapping[str, str]:
-    policies = json.loads(_cedarpy().policies_to_json_str(text))["staticPolicies"]
-    return {name: (policy.get("annotations") or {}).get("id", name) for name, policy in policies.items()}
-
-
-def _cedar_source(bundle: Bundle, policy_id: str) -> tuple[str, str]:
-    """Return the file of a policy, and its id."""
-    for cedar in bundle.cedar:
-        if policy_id in _policy_names(cedar.text).values():
-            return cedar.name, policy_id
-    return bundle.source, policy_id
+def _split_policies(text: str) -> Iterator[tuple[int, str]]:
+    """Return each policy of a file with its line: cedarpy reports only the first syntax error, without a position."""
+    line, start = 1, None
+    position = 0
+    for token in _CEDAR_TOKEN.finditer(text):
+        if token[0].startswith("//"):
+            continue
+        if start is None:
+            line += text.count("\n", position, token.start())
+            start = position = token.start()
+        if token[0] == ";":
+            yield line, text[start : token.end()]
+            start = None
+    if start is not None:
+        yield line, text[start:]
 
 
 def _entities(bundle: Bundle) -> list[dict[str, Any]]:
@@ -211,10 +237,6 @@ def _context(bundle: Bundle, authority: Authority) -> dict[str, bool | str]:
         "has_query": authority.query is not None,
         "query": authority.query or "",
     }
-
-
-def _resource_type(kind: BundleKind) -> str:
-    return "Server" if kind is BundleKind.SERVER else "Graph"
 
 
 def _quote(text: str) -> str:

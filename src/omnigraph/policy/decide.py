@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.base.authorization import SERVER_ACTIONS, Authority
-from omnigraph.policy.bundle import BundleKind
+from omnigraph.base.authorization import Authority
+from omnigraph.policy.bundle import action_kind
 from omnigraph.policy.cedar import CompiledPolicy
 
 
@@ -26,8 +26,7 @@ class PolicyDecision:
 
 def decide(policy: CompiledPolicy, actor: str, authority: Authority) -> PolicyDecision:
     """Return the decision of a policy about a request of an actor."""
-    is_server_action = authority.action in SERVER_ACTIONS
-    if is_server_action is not (policy.bundle.kind is BundleKind.SERVER):  # its rules cannot name the action
+    if policy.bundle.kind not in (action_kind(authority.action), None):  # its rules cannot name the action
         return PolicyDecision(False, None, _message(policy, actor, authority, is_allowed=False))
     answer = policy.ask(actor, authority)
     rule = answer.policy_ids[0] if answer.policy_ids else None

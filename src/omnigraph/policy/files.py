@@ -53,17 +53,18 @@ def read_policy(paths: Sequence[Path], graph_id: str) -> CompiledPolicy:
     """Return the policy of one file or several, compiled for one graph; raise with every problem if it is invalid."""
     problems = Diagnostics()
     bundles = [read_bundle(path, problems) for path in paths]
-    valid = [bundle for bundle in bundles if bundle is not None]
-    joined = join_bundles(valid, problems) if len(valid) == len(bundles) else None
-    policy = None if joined is None else compile_bundle(joined, graph_id, problems)
+    readable = [bundle for bundle in bundles if bundle is not None]
+    joined = None if problems.has_errors else join_bundles(readable, problems)
+    # The Cedar files of invalid policies are checked too: all problems are reported in one run.
+    policies = [compile_bundle(bundle, graph_id, problems) for bundle in (readable if joined is None else [joined])]
     names = ", ".join(f"'{path}'" for path in paths)
     problems.raise_errors(f"the policy {names}", "Correct the file, then run `omnigraph policy validate` again.")
-    assert policy is not None
-    return policy
+    assert policies[0] is not None
+    return policies[0]
 
 
 def read_bundle(path: Path, problems: Diagnostics) -> Bundle | None:
-    """Return the bundle of a file; None, with problems, if it is invalid."""
+    """Return the bundle of a file, with its problems; None if it is not YAML."""
 
     def read_cedar(name: str) -> str:
         cedar_path = path.parent / name
