@@ -30,7 +30,7 @@ def test_same_rows_and_report_and_no_key(world: ProcessEnvironment) -> None:
     code, status, message = document["failed"]
     assert (code, status) == ("embedding_failed", 500)
     assert KEY not in message
-    assert document["notes"] == ["20 rows of earlier waves are committed; the next run continues with the other rows"]
+    assert document["notes"] == ["20 rows of earlier waves are committed; the next run starts again with every row"]
     assert document["interrupted_commits"] == 1
     for path, page in document["pages"].items():
         assert "local[2]" in page or "Spark" in page, path

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import omnigraph as og
+from tests.cli.process import omnigraph
 from tests.embedding.provider_server import ProviderHandler, running_provider
 from tests.server.process import serve
 
@@ -40,3 +43,14 @@ def test_a_provider_that_fails_is_502(tmp_path: Path) -> None:
             assert (failed.status, failed.document["error_code"]) == (502, "embedding_failed")
             assert KEY not in failed.body.decode() + (tmp_path / "server.log").read_text()
     assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "variables", [{"PROVIDER": "mock", "BATCH": "x"}, {"PROVIDER": "mok"}, {"BASE_URL": "http://127.0.0.1:9"}]
+)
+def test_a_server_with_a_malformed_provider_does_not_start(tmp_path: Path, variables: dict[str, str]) -> None:
+    uri = og.init(str(tmp_path / "g.omni"), SCHEMA).uri
+    environment = {f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()}
+    ended = omnigraph("serve", uri, "--unauthenticated", "--bind", "127.0.0.1:0", env=environment)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "OMNIGRAPH_EMBED_" in ended.stderr

@@ -27,7 +27,7 @@ class InvalidVectorError(ValueError):
 
 
 def no_usable_vector(reason: str, hint: str = "") -> RunError:
-    """Return the error of a provider or model that is not the one of the graph."""
+    """Return the error for a provider whose response has no vectors that the graph can use."""
     return RunError(
         f"no usable vector from the embedding provider: {reason}",
         code="embedding_malformed",

@@ -117,3 +117,15 @@ def test_failed_index_build_reports_the_vectors_as_committed(notes: Path, monkey
     assert (outcome.exit_code, error["error_code"], error["applied"]) == (1, "embed_unindexed", "yes")
     assert error["hint"] == "The vectors are committed. Run `omnigraph optimize n.omni` to build the indexes."
     assert og.open(str(notes)).embed(dry_run=True).pending == 0
+
+
+def test_the_table_has_separators_and_a_total(tmp_path: Path, server: ProviderServer) -> None:
+    graph = og.init(str(tmp_path / "n.omni"), SCHEMA + '\nnode Page { t: String @key  v: Vector(4)? @embed("t") }')
+    graph.mutate("query m($t: String) { insert Note { k: $t } insert Page { t: $t } }", {"t": "x" * 4_000})
+    outcome = run_in_process("embed", tmp_path / "n.omni", "--dry-run", cwd=tmp_path)
+    assert [line.split()[-2:] for line in outcome.stdout.splitlines()[1:]] == [
+        ["4,000", "1,000"], ["4,000", "1,000"], ["8,000", "2,000"],
+    ]  # fmt: skip
+    assert not server.requests
+    plain = run_in_process("embed", tmp_path / "n.omni", "--dry-run", "--format", "csv", cwd=tmp_path)
+    assert "4000,1000" in plain.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -115,3 +115,17 @@ def test_a_dropped_property_ends_the_run(graph: og.Graph, server: ProviderServer
     with pytest.raises(OmnigraphError, match=r"schema changed during the run.*2 rows of earlier waves") as caught:
         run(graph, server, lambda: graph.apply_schema(SCHEMA.replace('  vec: Vector(4)? @embed("title")', "")))
     assert caught.value.code == "embed_schema_changed"
+
+
+@pytest.mark.parametrize("strategy", ["ours", "theirs"])
+def test_a_merge_takes_no_text_of_one_branch_with_the_vector_of_the_other(
+    graph: og.Graph, server: ProviderServer, strategy: Literal["ours", "theirs"]
+) -> None:
+    dev = graph.create_branch("dev")
+    dev.mutate('query m() { update Note set { title: "new" } where k = "c" }')
+    run(graph, server)
+    with pytest.raises(og.MergeConflictError):
+        graph.merge("dev")
+    graph.merge("dev", strategy=strategy)
+    title, vector, _ = rows(graph)["c"]
+    assert (title, vector is None) == {"ours": ("t-c", False), "theirs": ("new", True)}[strategy]

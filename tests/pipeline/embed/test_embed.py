@@ -202,14 +202,27 @@ def test_a_failing_provider_keeps_earlier_waves(graph: og.Graph, server: Provide
     assert (caught.value.code, caught.value.facts["rows_embedded"], caught.value.facts["status"]) == (
         "embedding_failed", 2, 503,
     )  # fmt: skip
+    assert "it continues with the other rows" in str(caught.value.hint)
     server.always = None
     server.requests.clear()
     assert run(graph, server, wave_rows=2, types=("Note",)).embedded == 2
     assert server.texts == [["one", "three"]]
 
 
-@pytest.mark.parametrize("code", [200, 503])
-def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, code: int) -> None:
+def test_a_failing_run_of_every_row_says_that_it_starts_again(graph: og.Graph, server: ProviderServer) -> None:
+    server.always = lambda handler, body: len(server.requests) > 1 and status(503)(handler, body)
+    with pytest.raises(OmnigraphError, match="2 rows of earlier waves are committed") as caught:
+        run(graph, server, wave_rows=2, types=("Note",), every_row=True)
+    assert "it starts again with every row" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("code", "every_row", "again"),
+    [(200, True, "starts again with every row"), (503, False, "continues with the other rows")],
+)
+def test_ctrl_c_sends_no_other_request(
+    graph: og.Graph, server: ProviderServer, code: int, every_row: bool, again: str
+) -> None:
     main = threading.main_thread().ident
     assert main == threading.get_ident()
 
@@ -227,13 +240,11 @@ def test_ctrl_c_sends_no_other_request(graph: og.Graph, server: ProviderServer, 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
-            run(graph, server, wave_rows=2, batch=1)
+            run(graph, server, wave_rows=2, batch=1, every_row=every_row)
     finally:
         signal.signal(signal.SIGINT, before)
     assert server.texts == [["one"], ["two"], ["one"]]
-    assert caught.value.__notes__ == [
-        "2 rows of earlier waves are committed; the next run continues with the other rows"
-    ]
+    assert caught.value.__notes__ == [f"2 rows of earlier waves are committed; the next run {again}"]
     server.always = None
     assert run(graph, server, types=("Note",)).embedded == 2
 

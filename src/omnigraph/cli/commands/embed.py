@@ -11,7 +11,7 @@ from omnigraph.base.display import format_count
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, LogFileOption, RunnerArguments, TargetBranch
-from omnigraph.cli.output import printable
+from omnigraph.cli.output import Count, printable
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import StorageArguments
 
@@ -29,6 +29,7 @@ TITLES: Final = {
     "characters": "characters",
     "tokens": "tokens",
 }
+COUNTS: Final = frozenset({"pending", "embedded", "failed", "texts", "characters", "tokens"})
 Types = Annotated[
     list[str] | None, typer.Option("--type", metavar="NAME", help="Embed only this node or edge type. Repeatable.")
 ]
@@ -113,7 +114,8 @@ def embed(
             progress=report,
         )
     document = embed_output(location.uri, result)
-    output.show(lambda: document, TITLES, document.properties, fields=(*TITLES, "texts"))
+    rows = [{key: Count(cell) if key in COUNTS else cell for key, cell in row.items()} for row in document.properties]
+    output.show(lambda: document, TITLES, rows, fields=(*TITLES, "texts"))
     output.notify(_summary(result))
     if result.failed:
         _print_failures(result)

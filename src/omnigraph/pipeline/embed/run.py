@@ -206,7 +206,7 @@ def embed(root: Location, request: EmbedRequest, runner: AutoRunner) -> EmbedRes
                     if part.count.rows:
                         running.fill(part)
             except KeyboardInterrupt as interrupt:
-                interrupt.add_note(_committed_note(running.embedded))
+                interrupt.add_note(_committed_note(running.embedded, every_row=request.every_row))
                 raise
     return EmbedResult(
         branch=request.branch,
@@ -301,7 +301,7 @@ class _EmbedRun:
                 writer.pin = pin
                 pin = self._commit(writer)
             except OmnigraphError as error:
-                raise _stopped(error, self.embedded) from error
+                raise _stopped(error, self.embedded, every_row=self.request.every_row) from error
             part.embedded += writer.embedded
 
     def _embed_wave(self, part: _PropertyRun, prop: VectorProperty, wave: pa.Table) -> _WaveWriter:
@@ -366,8 +366,7 @@ class _EmbedRun:
             stage=writer.stage,
             restage=lambda area, _: writer.stage(area),
         )
-        published = write(self.root, self.request.branch, request, self.request.environment)
-        commit = None if published is None else published.publication.commit
+        commit = write(self.root, self.request.branch, request, self.request.environment)
         if commit is None:
             return writer.pin
         self.commits.append(commit.id)
@@ -450,22 +449,24 @@ def _committed_rows(embedded: int) -> str:
     return f"{format_count(embedded, 'row')} of earlier waves {'is' if embedded == 1 else 'are'} committed"
 
 
-def _committed_note(embedded: int) -> str:
+def _committed_note(embedded: int, *, every_row: bool) -> str:
     """Return what a run that was interrupted leaves, and what the next one does."""
     if not embedded:
         return "no row was embedded; the next run starts again"
-    return f"{_committed_rows(embedded)}; the next run continues with the other rows"
+    again = "starts again with every row" if every_row else "continues with the other rows"
+    return f"{_committed_rows(embedded)}; the next run {again}"
 
 
-def _stopped(error: OmnigraphError, embedded: int) -> OmnigraphError:
+def _stopped(error: OmnigraphError, embedded: int, *, every_row: bool) -> OmnigraphError:
     """Return the error that ended a run, which says how many rows earlier waves committed."""
     if not embedded:
         return error
     stopped = type(error) if type(error).__init__ is OmnigraphError.__init__ else OmnigraphError
+    again = "starts again with every row" if every_row else "continues with the other rows"
     failure = stopped(
         f"{error.message}; {_committed_rows(embedded)}",
         code=error.code,
-        hint=hint("Fix the cause, then run {} again: it continues with the other rows.", action("embed")),
+        hint=hint(f"Fix the cause, then run {{}} again: it {again}.", action("embed")),
         facts={**error.facts, "rows_embedded": embedded},
     )
     failure.kind, failure.applied = error.kind, Applied.YES
