@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from omnigraph.query.plan import expressions as ex
-from omnigraph.query.plan.types import Column, EntityValueType, ValueType
+from omnigraph.query.plan.types import Column, EntityListType, EntityValueType, ValueType
 from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 from omnigraph.schema.values import value_text
 from tests.conformance.case_files import Changed, Expected, Failed, Rows
@@ -28,6 +28,8 @@ def _to_json(value: Any, value_type: ValueType) -> Any:
         return value_text(value, ScalarType(Scalar.DATETIME if isinstance(value, datetime) else Scalar.DATE))
     if isinstance(value, tuple) and isinstance(value_type, EntityValueType):
         return _entity(value)
+    if isinstance(value, tuple) and isinstance(value_type, EntityListType):
+        return [_entity(entity) for entity in value]
     if isinstance(value, tuple):
         item = ScalarType(value_type.item) if isinstance(value_type, ListType) else _F32
         return [_to_json(element, item) for element in value]

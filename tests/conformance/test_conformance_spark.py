@@ -1,6 +1,6 @@
 """Runs all cases without changes on Spark: the same rows, and the same errors.
 
-Spark takes almost a second per query, so `make test` runs a part of the cases of all files, and `make soak` all cases.
+Spark takes almost a second per query, so `make test` runs a share of the cases (`tests/shares.py`), `make soak` all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 BACKEND = SparkBackend()
 CASES_MIN = 250
-SHARE = 12  # every twelfth case in `make test`, all of them in `make soak`
 
 
 def every_case() -> Iterator[tuple[CaseFile, LanguageCase]]:
@@ -44,13 +43,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Spark
 
 
 @pytest.mark.parametrize(
-    ("file", "case"),
-    [
-        pytest.param(
-            file, case, id=f"{file.name}: {case.title}", marks=() if number % SHARE == 0 else (pytest.mark.soak,)
-        )
-        for number, (file, case) in enumerate(CASES)
-    ],
+    ("file", "case"), [pytest.param(file, case, id=f"{file.name}: {case.title}") for file, case in CASES]
 )
 def test_case(
     file: CaseFile, case: LanguageCase, graphs: dict[str, SparkGraph], tmp_path_factory: pytest.TempPathFactory

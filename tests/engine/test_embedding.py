@@ -129,6 +129,14 @@ def test_explain_calls_no_provider(graph: og.Graph, server: ProviderServer) -> N
     assert server.requests == []
 
 
+def test_analyzed_search_for_a_text_shows_its_rows_and_path(graph: og.Graph, server: ProviderServer) -> None:
+    explained = graph.explain(BY_V, {"t": "two"}, analyze=True)
+    search = next(step for step in explained.steps if step.text.startswith("search"))
+    assert 'embed("two")' in search.text
+    assert (search.figures.rows, search.figures.mode) == (2, "exactly")
+    assert server.texts == [["two"]]
+
+
 def test_failing_provider_is_an_error(graph: og.Graph, server: ProviderServer) -> None:
     def fail(handler: Any, body: Any) -> bool:
         handler.answer(503, {"error": "busy"})

@@ -11,15 +11,22 @@ from typing import Any
 
 import lance
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.base import failpoints, limits
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
-from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan.types import STRING
 from omnigraph.query.rules.search_choice import SearchPath
+from omnigraph.schema.property_types import TextOptions, VectorType
+from omnigraph.storage.lance import indexes
+from omnigraph.storage.lance.indexes import NOT_POSSIBLE
 from tests.engine.graphs import ask
+from tests.query.reference_search import scored
 from tests.waiting import SECONDS_MAX
 
 SCHEMA = """node D {
@@ -153,11 +160,208 @@ def test_bm25_of_a_changed_table_differs_little(states: dict[str, Snapshot], sta
     assert sum(score for (score,) in rows) == pytest.approx(sum(score for (score,) in exact), rel=0.05)
 
 
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("bound", [40, 100, 130])
+def test_filter_does_not_change_bm25(states: dict[str, Snapshot], state: str, bound: int) -> None:
+    """Lance's statistics of uncovered rows are those of the rows that pass the filter: such a search runs exactly."""
+    trace = Trace()
+    body = 'match {{ $d: D {} }} return {{ $d.k, bm25($d.t, "red hen") as s }} limit 150'
+    by_filter = dict(ask(states[state], body.format(f"$d.n > {bound}"), BY_INDEX, trace=trace))
+    every = dict(ask(states[state], body.format(""), EXACTLY))
+    assert by_filter == pytest.approx({key: every[key] for key in by_filter}, rel=1e-5)
+    is_covered = state in ("covered", "indexed again")
+    assert (("exactly", "rows uncovered") in trace.modes.values()) is not is_covered
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
+    """Documents of which 5, 60 and 5,000 have the same vector and the same text, in a random order."""
+    numbers = RNG.permutation(6_000)
+    words = np.array(["one", "five", "sixty", "many"])
+    groups = np.digitize(numbers, [935, 940, 1_000])
+    vectors = np.where(groups[:, None] > 0, np.eye(8)[groups], RNG.normal(size=(6_000, 8)) - [0, 2, 2, 2, 0, 0, 0, 0])
+    table = pa.table(
+        {
+            "k": [f"d{number:04d}" for number in numbers],
+            "t": [f"{words[group]} text" for group in groups],
+            "n": numbers,
+            "v": pa.array(list(vectors), pa.list_(pa.float32(), 8)),
+        }
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+        patch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+        graph = og.init(str(tmp_path_factory.mktemp("tied") / "g.omni"), SCHEMA)
+        graph.load({"D": table})
+        graph.optimize()
+        yield graph.snapshot()
+
+
+@pytest.mark.parametrize("score", ["nearest($d.v, {})", 'bm25($d.t, "{}")'])
+@pytest.mark.parametrize(("group", "limit"), [("five", 3), ("five", 5), ("five", 8), ("sixty", 40), ("many", 7)])
+def test_equal_scores_are_ordered_by_id(tied: Snapshot, score: str, group: str, limit: int) -> None:
+    """Also where the limit separates them; if an index cannot return all of them, the search runs exactly."""
+    near = {"five": [0, 1, 0, 0], "sixty": [0, 0, 1, 0], "many": [0, 0, 0, 1]}[group] + [0.1, 0, 0, 0]
+    value = score.format(near if "nearest" in score else group)
+    body = f"match {{ $d: D }} return {{ $d.k, {value} as s }} limit {limit}"
+    trace = Trace()
+    rows = ask(tied, body, BY_INDEX, trace=trace)
+    exact = ask(tied, body, EXACTLY)
+    assert [key for key, _ in rows] == [key for key, _ in exact]
+    assert [number for _, number in rows] == pytest.approx([number for _, number in exact], rel=1e-5)
+    ((mode, reason),) = (pair for pair in trace.modes.values() if "memory" not in pair[0] and "storage" not in pair[0])
+    assert (mode, reason) == ("exactly", "too few candidates") if group == "many" else mode.startswith("by ")
+
+
+def test_zero_vectors_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the distance 1, although no index returns them."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    vectors = np.abs(np.random.default_rng(4).normal(size=(300, 8))).round(3)
+    vectors[::50] = 0
+    graph = og.init(str(tmp_path / "g.omni"), "node D { k: String @key  v: Vector(8) @index }\n")
+    for first, last in ((0, 200), (200, 300)):  # covered, and uncovered
+        keys = [f"d{number}" for number in range(first, last)]
+        part = vectors[first:last]
+        graph.load({"D": pa.table({"k": keys, "v": pa.array(list(part), pa.list_(pa.float32(), 8))})}, mode="append")
+        if not first:
+            graph.optimize()
+    for sign, limit, mode in ((-1, 4, "exactly"), (-1, 20, "exactly"), (1, 20, "by vector index")):
+        body = f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {[sign] * 8}) as s }} limit {limit}"
+        trace = Trace()
+        assert ask(graph.snapshot(), body, BY_INDEX, trace=trace) == ask(graph.snapshot(), body, EXACTLY)
+        assert mode in {mode for mode, _ in trace.modes.values()}
+
+
+def test_nearest_reads_all_partitions_after_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index has the partitions of the rows that it was built over."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    monkeypatch.setattr(indexes, "_ROWS_PER_PARTITION", 100)
+    random = np.random.default_rng(6)
+    vectors = random.normal(size=(2_000, 8)).round(3)
+    graph = og.init(str(tmp_path / "g.omni"), "node D { k: String @key  n: I64  v: Vector(8) @index }\n")
+    keys, column = [f"d{number}" for number in range(2_000)], pa.array(list(vectors), pa.list_(pa.float32(), 8))
+    graph.load({"D": pa.table({"k": keys, "n": range(2_000), "v": column})})
+    graph.optimize()
+    graph.mutate("query q() { delete D where n < 1800 }")
+    for vector in random.normal(size=(5, 8)).round(3).tolist():
+        body = f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {vector}) as s }} limit 10"
+        trace = Trace()
+        assert ask(graph.snapshot(), body, BY_INDEX, trace=trace) == ask(graph.snapshot(), body, EXACTLY)
+        assert "by vector index" in {mode for mode, _ in trace.modes.values()}
+
+
+def test_bm25_after_deleted_rows_were_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text index still has them, and would return them instead of rows that exist."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 64 * 1024**2)
+    monkeypatch.setattr(limits, "ENGINE_EAGER_ROWS_MAX", 0)
+    graph = og.init(str(tmp_path / "g.omni"), "node D { k: String @key  t: String? @index  n: I64 }\n")
+    texts = ["rare" if number < 400 else f"rare {'word ' * (number % 7)}" for number in range(1_000)]
+    texts[990:] = [None, "", "--", "once", "once", *["\u0345"] * 5]  # type: ignore[list-item]
+    keys = [f"d{number}" for number in range(1_000)]
+    graph.load({"D": pa.table({"k": keys, "t": pa.array(texts, pa.utf8()), "n": range(1_000)})})
+    queries = [
+        f'match {{ $d: D }} return {{ $d.k, bm25($d.t, "{words}") as s }} limit {limit}'
+        for words, limit in (("rare", 10), ("once", 10), ("rare once", 900))
+    ]
+    graph.optimize()
+    graph.mutate("query q() { delete D where n < 400 }")
+    graph.optimize()
+    snapshot = graph.snapshot()
+    assert not open_table(snapshot.root, snapshot.tables["node:D"]).has_deleted_rows()
+    for body in queries:
+        exact = ask(snapshot, body, EXACTLY)
+        trace = Trace()
+        assert ask(snapshot, body, trace=trace) == exact
+        assert ("exactly", "below 64 MiB") in trace.modes.values()
+        by_index = ask(snapshot, body, BY_INDEX)
+        assert len(by_index) == len(exact)
+        assert {key for key, _ in by_index} == {key for key, _ in exact}
+
+
+def test_optimize_rebuilds_indexes_with_many_deleted_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted rows count in the statistics of a text index, and are among the candidates of a vector index."""
+    monkeypatch.setattr(limits, "SEARCH_EXACT_BYTES", 0)
+    rng, count, first = np.random.default_rng(3), 20_000, 18_000
+    vectors = rng.normal(size=(count, 128)).astype(np.float32)
+    texts = [" ".join(rng.choice(WORDS[:5] if number < first else WORDS, 1 + number % 7)) for number in range(count)]
+    graph = og.init(
+        str(tmp_path / "g.omni"), "node D { k: String @key  n: I64  t: String @index  v: Vector(128) @index }\n"
+    )
+    column = pa.array(list(vectors), pa.list_(pa.float32(), 128))
+    graph.load({"D": pa.table({"k": [f"d{n}" for n in range(count)], "n": range(count), "t": texts, "v": column})})
+    graph.optimize()
+    graph.mutate(f"query q() {{ delete D where n < {first} }}")
+    graph.optimize()
+    snapshot = graph.snapshot()
+    searches = [f"nearest($d.v, {vector})" for vector in rng.normal(size=(20, 128)).round(3).tolist()]
+    recalls = []
+    for score in (*searches, 'bm25($d.t, "red")', 'bm25($d.t, "fox café hen")', 'bm25($d.t, "日本語 w2")'):
+        body = f"match {{ $d: D }} return {{ $d.k, {score} as s }} limit 10"
+        trace = Trace()
+        by_index, exact = dict(ask(snapshot, body, BY_INDEX, trace=trace)), dict(ask(snapshot, body, EXACTLY))
+        assert [mode for mode, _ in trace.modes.values() if mode.startswith("by ")]
+        ratios = np.array(list(by_index.values())) / np.array(list(exact.values()))
+        if "bm25" in score:
+            assert ratios == pytest.approx(1, rel=1e-5)
+        else:  # Lance chooses the centroids and the rotation at random
+            assert ratios.max() <= 1.01
+            recalls.append(len(by_index.keys() & exact.keys()) / 10)
+    assert np.mean(recalls) >= 0.98
+    dataset = open_table(snapshot.root, snapshot.tables["node:D"])
+    present = indexes.count_entries(dataset, indexes.read_indexes(dataset))
+    assert {index.name: index.entries for index in present if index.entries} == {
+        "t_inverted": count - first, "v_vector": count - first
+    }  # fmt: skip
+    version = graph.snapshot().tables["node:D"].pin.version
+    graph.optimize()
+    assert graph.snapshot().tables["node:D"].pin.version == version
+
+
 def test_vectors_of_other_lengths_are_searched_exactly(states: dict[str, Snapshot]) -> None:
     trace = Trace()
     body = "match { $d: D } return { $d.k, nearest($d.w, [0, 0, 0, 0, 0, 1]) as s } limit 1"
     assert [key for key, _ in ask(states["covered"], body, BY_INDEX, trace=trace)] == ["d119"]
     assert ("exactly", "length is not a multiple of 8") in trace.modes.values()
+
+
+STEMMED = ex.ColumnRef("d", "u", STRING, nullable=True, text=TextOptions(stem="english"))
+WORDS_SCORE = ex.Bm25(STEMMED, ex.Literal("runs cafe", STRING))
+NEAR_TEXT = "nearest($d.v, [1, 0, 2, 0, 1, 0, 0, 1]{})"
+NEAR = ex.Nearest(
+    ex.ColumnRef("d", "v", VectorType(8), nullable=True), ex.Literal((1.0, 0, 2, 0, 1, 0, 0, 1), VectorType(8))
+)
+SCORES: dict[str, tuple[ex.Score, str]] = {
+    NEAR_TEXT: (NEAR, "requested"),
+    'bm25($d.u, "runs cafe"{})': (WORDS_SCORE, "requested"),
+    f'rrf({NEAR_TEXT.format("")}, bm25($d.u, "runs cafe"), k=9{{}})': (ex.Rrf(NEAR, WORDS_SCORE, 9), "fused ranks"),
+}
+
+
+@pytest.mark.parametrize("text", SCORES)
+@pytest.mark.parametrize("state", STATES)
+def test_exact_scores_equal_brute_force(states: dict[str, Snapshot], state: str, text: str) -> None:
+    """With the argument `exact=true`, and with the option for a whole query, although the columns have indexes."""
+    score, reason = SCORES[text]
+    table = ask(states[state], "match { $d: D } return { $d.k, $d.u, $d.v, $d.n }")
+    rows = [{"d.id": key, "d.u": words, "d.v": vector, "d.n": number} for key, words, vector, number in table]
+    values = scored(score, rows, row_value, lambda _: [row["d.u"] for row in rows])
+    matching = [
+        (value if score is NEAR else -value, row["d.id"])
+        for value, row in zip(values, rows, strict=True)
+        if value is not None
+    ]
+    for argument, limits_of_query in ((", exact=true", og.QueryLimits()), ("", og.QueryLimits(exact=True))):
+        body = f"match {{ $d: D }} return {{ $d.k, {text.format(argument)} as s }} limit 90"
+        trace = Trace()
+        result = ask(states[state], body, limits_of_query.engine_options(), trace=trace)
+        assert ("exactly", reason) in trace.modes.values()
+        assert [key for key, _ in result] == [key for _, key in sorted(matching)[:90]]
+        expected = [abs(value) for value, _ in sorted(matching)[:90]]
+        assert [value for _, value in result] == pytest.approx(expected, rel=1e-9)
+
+
+def row_value(expr: ex.Expr, row: dict[str, Any]) -> Any:
+    return row[expr.name] if isinstance(expr, ex.ColumnRef) else getattr(expr, "value")  # noqa: B009
 
 
 def optimize_until(point: str, uri: str) -> None:
@@ -220,7 +424,7 @@ def test_an_index_of_an_earlier_release_is_not_used(tmp_path: Path, monkeypatch:
     )
     for reason in ("parameters differ", ""):
         used = {row.column: (row.is_built, row.reason) for row in graph.index_status() if row.table_key == "node:D"}
-        assert (used["t"], used["v"]) == ((True, reason), (True, reason))
+        assert (used["t"], used["v"], used["w"]) == ((True, reason), (True, reason), (False, NOT_POSSIBLE))
         for text in bodies:
             trace = Trace()
             assert ask(graph.snapshot(), text, BY_INDEX, trace=trace) == ask(graph.snapshot(), text, EXACTLY)

@@ -209,7 +209,10 @@ def _call(call: ex.AggregateCall, rows: list[Row]) -> Any:
     if call.function is ex.Function.COUNT:
         return len(set(values)) if call.distinct else len(values)
     if call.function is ex.Function.COLLECT:
-        return tuple(sorted(set(values) if call.distinct else values))
+        is_entity = isinstance(call.argument, ex.EntityRef)
+        # The first column of an entity is its id.
+        in_order = sorted(values, key=lambda entity: entity[0][1]) if is_entity else sorted(values)
+        return tuple(dict.fromkeys(in_order) if call.distinct else in_order)
     if not values:
         return None
     match call.function:

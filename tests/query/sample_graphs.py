@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from omnigraph.query.plan.operators import Order
 from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.types import Column
 from omnigraph.query.plan.walk import steps_of
 
 Rows = list[dict[str, Any]]
@@ -122,6 +123,9 @@ def _value(cell: Any) -> Any:
         return float(f"{cell:.12g}") + 0.0 if math.isfinite(cell) else str(cell)
     if isinstance(cell, dict):
         return tuple(_value(member) for member in cell.values())
+    if isinstance(cell, list):
+        return tuple(_value(member) for member in cell)
     if isinstance(cell, tuple) and cell and isinstance(cell[0], tuple):
-        return tuple(_value(member) for _, member in cell)
-    return tuple(cell) if isinstance(cell, list) else cell
+        is_entity = isinstance(cell[0][0], Column)
+        return tuple(_value(member[1] if is_entity else member) for member in cell)
+    return cell

@@ -87,6 +87,7 @@ FILTERS: Final = (
     "$p.bio contains $q.name",
     "$p.bio starts_with $p.name",
     "not $p.bio contains $p.name",
+    "$p.bio not contains $p.name",
     "$p.total < $p.ratio or $p.ratio < $q.total",
     "$p.total = $q.big",
     "$p.big > $p.ratio",
@@ -231,6 +232,8 @@ def _aggregates(draw: st.DrawFn, bound: frozenset[str]) -> str:
         f"max({last}.{draw(st.sampled_from(('bio', 'ratio', 'big', 'seen')))}) as hi",
         f"count({last}.bio) as n",
         f"count(distinct {last}.age) as d",
+        f"collect({last}) as es",
+        f"collect(distinct {last}) as ds",
     ]
     chosen = draw(st.lists(st.sampled_from(shown), min_size=1, max_size=4, unique=True))
     keys = draw(st.sampled_from(("", f"{first}.name, ", f"{first}.age, {first}.active, ", f"{first}.ratio, ")))

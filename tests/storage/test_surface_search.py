@@ -144,6 +144,15 @@ def test_a_fuzzy_query_does_not_find_uncovered_rows(indexed: Dataset) -> None:
     assert search_ids(dataset, query) < complete
 
 
+def test_the_default_of_a_fuzzy_query_loses_rows(local_location: Location) -> None:
+    """If this fails: Lance compares a query with more than 50 similar words, and `_EXPANSIONS_MAX` is unnecessary."""
+    names = [f"wor{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
+    dataset = create_dataset(local_location, pa.table({"id": names, "t": names}))
+    dataset = add_segment(dataset, TEXT, [0])
+    assert len(search_ids(dataset, MatchQuery("worxx", "t", fuzziness=2))) == 50
+    assert search_ids(dataset, MatchQuery("worxx", "t", fuzziness=2, max_expansions=1_000_000)) == {*names}
+
+
 def test_a_fuzzy_query_keeps_the_form_of_its_words(local_location: Location) -> None:
     """If this fails: Lance normalizes the words in a fuzzy query, and `fuzzy_words` is unnecessary."""
     dataset = create_dataset(local_location, pa.table({"id": ["a", "b"], "t": ["Running home", "cafés"]}))
@@ -155,6 +164,23 @@ def test_a_fuzzy_query_keeps_the_form_of_its_words(local_location: Location) -> 
     assert search_ids(dataset, MatchQuery(fuzzy_words("RUNS", options) or "", "t", fuzziness=1)) == {"a"}
     more = commit_staged(dataset, stage_append(dataset, pa.table({"id": ["c"], "t": ["to the Cafe"]})))
     assert search_ids(more, MatchQuery("CAFÉS", "t")) == {"b", "c"}
+
+
+@pytest.mark.parametrize("text", ["", "--", " ", "\u0964"])
+def test_a_query_without_words_finds_nothing(indexed: Dataset, text: str) -> None:
+    dataset = append(indexed, 120)
+    for query in (MatchQuery(text, "t"), MatchQuery(text, "t", fuzziness=1), PhraseQuery(text, "t")):
+        for options in ({}, {"limit": 3}, {"filter": "n < 130", "prefilter": True}):
+            assert search_ids(dataset, query, **options) == set()
+
+
+def test_a_limit_returns_the_best_texts(indexed: Dataset) -> None:
+    scanner = append(indexed, 120).native.scanner
+    scores = [
+        np.sort(scanner(columns=["_score"], full_text_query=MatchQuery("red", "t"), limit=limit).to_table()["_score"])
+        for limit in (7, None)
+    ]
+    np.testing.assert_array_equal(scores[0], scores[1][-7:])
 
 
 def test_an_extended_text_index_finds_old_words(indexed: Dataset) -> None:
@@ -177,6 +203,15 @@ def test_an_extended_vector_index_finds_only_new_vectors(indexed: Dataset) -> No
     assert len(ids) == len(set(ids)) == 120
     assert set(ids[-3:]) == set(first)
     assert ids[:10] == exact_ids(dataset, QUERY, 10)
+
+
+def test_nulls_are_not_found(indexed: Dataset) -> None:
+    """In covered and uncovered rows, so a condition that excludes them is unnecessary."""
+    nulls = rows(120, 20).set_column(3, "v", pa.nulls(20, pa.list_(pa.float32(), SIZE)))
+    dataset = commit_staged(indexed, stage_append(indexed, nulls))
+    for covered in (dataset, add_segment(append(dataset, 140), VECTOR, [2, 3])):
+        ids = {row["id"] for row in nearest(covered, QUERY, 200)}
+        assert ids == {str(name) for name in covered.read(["id"], "v IS NOT NULL").column("id").to_pylist()}
 
 
 def test_a_zero_vector_finds_nothing(indexed: Dataset) -> None:

@@ -19,6 +19,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.context import Trace
+from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -162,10 +163,11 @@ def explain_query(
                 hint=hint("Omit {} to see the plan.", Argument("analyze")),
             )
         trace = Trace()
-        run = QueryRunOptions(limits.engine_options(), trace=trace, embed=options.embed)
-        for _ in run_query(snapshot, plan, run).batches:
+        run = QueryRunOptions(limits.engine_options(), trace=trace)
+        embedded = embed_texts(plan, options.embed)  # the trace has the steps of the plan that runs
+        for _ in run_query(snapshot, embedded, run).batches:
             pass
-        for number, measured in step_figures(plan, trace).items():
+        for number, measured in step_figures(embedded, trace).items():
             figures[number] = replace(measured, rows_estimated=figures[number].rows_estimated)
     return ExplainResult(
         query_name=checked.name,

@@ -24,8 +24,8 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.schema.property_types import IndexKind, TextOptions
-from omnigraph.storage.lance.dataset import Dataset, any_of
-from omnigraph.storage.lance.indexes import Degraded, IndexSpec, coverage_of, read_indexes
+from omnigraph.storage.lance.dataset import Dataset, any_of, column_text
+from omnigraph.storage.lance.indexes import Degraded, IndexSpec, count_indexed_texts, coverage_of, read_indexes
 from omnigraph.storage.lance.search import VectorQuery, WordsQuery, search_batches
 from omnigraph.storage.location import Location
 
@@ -107,11 +107,11 @@ class TableReader:
         cached = {word: self._cache.get(key, TextStatistics) for word, key in keys.items()}
         present = {word: statistics for word, statistics in cached.items() if statistics is not None}
         if len(present) == len(words):
-            holders = {word: statistics.holders[word] for word, statistics in present.items()}
-            return replace(next(iter(present.values())), holders=holders)
+            texts_by_word = {word: statistics.texts_by_word[word] for word, statistics in present.items()}
+            return replace(next(iter(present.values())), texts_by_word=texts_by_word)
         counted = count(query)
         for word, key in keys.items():
-            entry = replace(counted, holders={word: counted.holders[word]})
+            entry = replace(counted, texts_by_word={word: counted.texts_by_word[word]})
             self._cache.put(key, entry, _STATISTICS_BYTES + len(word))
         return counted
 
@@ -141,6 +141,18 @@ class TableReader:
             count = self.dataset().count_rows(where)
             self._cache.put(key, count, _MARK_BYTES + len(where))
         return count
+
+    def indexes_only_live_texts(self, name: str) -> bool:
+        """Return whether the text index of a column, which covers all rows, has no deleted rows; it is cached.
+
+        The index keeps rows that were deleted before a compaction. So it may have no more texts than have a word.
+        """
+        key: Key = (self.key, "indexed texts", name)
+        indexed = self._cache.get(key, int)
+        if indexed is None:
+            indexed = count_indexed_texts(self.dataset(), name)
+            self._cache.put(key, indexed, _MARK_BYTES)
+        return indexed == self.count_matching(f"regexp_like({column_text(name)}, '[\\pL\\pN]')")
 
     def text_bytes(self, name: str) -> int:
         """Return about how many bytes the texts of a column have, from its first rows; it is cached."""

@@ -59,7 +59,7 @@ def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.
     value = values_by_name[param.name]
     if value is None:
         return None if param.nullable else InvalidValue("the parameter cannot be null, because its type has no `?`")
-    assert not isinstance(param.type, types.EntityValueType | types.NullType), "a parameter has the type of a property"
+    assert isinstance(param.type, PropertyType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 

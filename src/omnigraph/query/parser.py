@@ -33,6 +33,7 @@ def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
         problems, "query_text", limits.QUERY_TEXT_BYTES_MAX, codes, "Pass long lists and vectors as parameters."
     )
 
+    # Imported here, because it imports lark, which only this function and its callees need.
     from omnigraph.query.transform import HEADER, build_tree, report_syntax_error
 
     tree = parse_text(GRAMMAR, HEADER, report_syntax_error, problems)

@@ -31,12 +31,14 @@ _HINTS: Final = {
     "&&": "Write `and`.",
     "||": "Write `or`.",
     "->": "Write `$a edge $b`. The order of the variables is the direction.",
+    "[:": "Write `$a edge $b`, or `$a $e:edge $b` to bind the edge.",
     "/*": "Close the comment with `*/`.",
 }
 _WORD_HINTS: Final = {
     "where": "Write conditions as clauses of the `match`, without `where`.",
     "select": "Write `return { … }`.",
-    "not": "Write `not ($x.p in [ … ])`.",
+    "by": "Write `order { $x.name, n desc }`. The group keys are the expressions of `return` without aggregates.",
+    "not": "Write `not ($x.p = …)`.",
 }
 _LENGTHS: Final = {
     "NUMBER": ("a number", limits.QUERY_NUMBER_LENGTH_MAX),
@@ -133,13 +135,14 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
     def inversion(self, parts: tuple[Token, syntax.Expression]) -> syntax.Inversion:
         return syntax.Inversion(parts[1], token_span(parts[0]))
 
-    def comparison(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Comparison:
-        left, operator, right = parts
-        return syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, token_span(operator))
+    def comparison(self, parts: list[Any]) -> syntax.Expression:
+        left, *negation, operator, right = parts
+        condition = syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, token_span(operator))
+        return _negate(condition, negation)
 
-    def between(self, parts: tuple[syntax.Expression, Token, syntax.Expression, syntax.Expression]) -> syntax.Between:
-        operand, keyword, low, high = parts
-        return syntax.Between(operand, low, high, token_span(keyword))
+    def between(self, parts: list[Any]) -> syntax.Expression:
+        operand, *negation, keyword, low, high = parts
+        return _negate(syntax.Between(operand, low, high, token_span(keyword)), negation)
 
     def case(self, parts: list[Any]) -> syntax.Case:
         keyword, *rest = parts
@@ -289,6 +292,11 @@ def _edge_names(token: Token) -> list[Name]:
     if len(words) == 1:
         return [Name(words[0].group(), span)]
     return [Name(word.group(), Span(span.line, span.column + word.start(), len(word.group()))) for word in words]
+
+
+def _negate(condition: syntax.Expression, negation: list[Token]) -> syntax.Expression:
+    """Return `not (a like b)` for `a not like b`."""
+    return syntax.Inversion(condition, token_span(negation[0])) if negation else condition
 
 
 def _join(junction: syntax.Junction, operands: list[syntax.Expression]) -> syntax.Joined:

@@ -21,7 +21,7 @@ def test_statistics_count_texts_with_a_word() -> None:
     query = WordQuery.of("red hen red zebra")
     statistics = query.statistics(count_words(TEXTS, query.array))
     assert (statistics.texts, statistics.words) == (5, 10)
-    assert statistics.holders == {"red": 3, "hen": 1, "zebra": 0}
+    assert statistics.texts_by_word == {"red": 3, "hen": 1, "zebra": 0}
     parts = (query.statistics(count_words(part, query.array)) for part in (TEXTS.slice(0, 3), TEXTS.slice(3)))
     assert sum(parts, query.no_texts()) == statistics
 

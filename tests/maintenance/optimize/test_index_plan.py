@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -113,6 +114,29 @@ def test_text_indexes_are_rebuilt_over_updated_rows(kind: IndexKind, updated: se
     covered = _present(0, 1, name=spec.name, column="name", kind=kind)
     table = TableIndexes(ROWS, (DeclaredIndex(spec, 32),), (covered,), frozenset(updated))
     assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
+
+
+@pytest.mark.parametrize("kind", [IndexKind.INVERTED, IndexKind.VECTOR])
+@pytest.mark.parametrize(
+    ("fragments", "entries", "status"),
+    [
+        ((0, 1, 4), 0, IndexStatus.COMPLETE),  # not counted
+        ((0, 1, 4), 30, IndexStatus.COMPLETE),  # half of the rows have a value
+        ((0, 1, 4), 60, IndexStatus.COMPLETE),
+        ((0, 1, 4), 85, IndexStatus.COMPLETE),  # 29 %
+        ((0, 1, 4), 86, IndexStatus.REBUILT),
+        ((0, 1), 42, IndexStatus.EXTENDED),  # uncovered rows are not in the index
+        ((0, 1), 43, IndexStatus.REBUILT),
+        ((0, 1, 2, 4), 86, IndexStatus.REBUILT),  # with a fragment that no longer exists
+    ],
+)
+def test_indexes_with_many_deleted_rows_are_rebuilt(
+    kind: IndexKind, fragments: tuple[int, ...], entries: int, status: IndexStatus
+) -> None:
+    spec = IndexSpec("name", kind)
+    present = replace(_present(*fragments, name=spec.name, column="name", kind=kind), entries=entries)
+    table = TableIndexes(ROWS, (DeclaredIndex(spec, 32),), (present,))
+    assert [entry.status for entry in plan_indexes(table, limits.INDEX_ROWS_PER_TASK)] == [status]
 
 
 def test_one_entry_per_declared_index_in_order() -> None:

@@ -25,6 +25,7 @@ LARGE = limits.SEARCH_EXACT_BYTES + 1
 VECTOR = IndexFact("v", IndexKind.VECTOR, 1, 1_200, lance_type="IVF_RQ", segments=4)
 TEXT = IndexFact("t", IndexKind.INVERTED, lance_type="Inverted")
 FOLDED = TextOptions(ascii_folding=True)
+PARTIAL = IndexFact("t", IndexKind.INVERTED, 1, 1_200, lance_type="Inverted")
 OLD = IndexFact("v", IndexKind.VECTOR, lance_type="IVF_PQ", is_current=False)
 INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 100 candidates"
 
@@ -40,6 +41,15 @@ INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 100 candidates"
         ({"matching_bytes": limits.SEARCH_FILTERED_BYTES + 1, "is_filtered": True}, None),
         ({"kind": IndexKind.INVERTED, "index": TEXT, "matching_bytes": 1}, "below 64 MiB"),
         ({"kind": IndexKind.INVERTED, "index": TEXT, "matching_bytes": 1, "has_table_scores": True}, None),
+        ({"kind": IndexKind.INVERTED, "index": PARTIAL}, None),
+        ({"kind": IndexKind.INVERTED, "index": TEXT, "is_filtered": True}, None),
+        ({"kind": IndexKind.INVERTED, "index": PARTIAL, "is_filtered": True}, "rows uncovered"),
+        (
+            {"kind": IndexKind.INVERTED, "index": PARTIAL, "is_filtered": True, "forced": SearchPath.INDEX},
+            "rows uncovered",
+        ),
+        ({"kind": IndexKind.INVERTED, "index": TEXT, "matching_bytes": LARGE - 1, "is_filtered": True}, "below 64 MiB"),
+        ({"is_filtered": True}, None),
         ({"forced": SearchPath.EXACT}, "requested"),
         ({"is_exact": True}, "requested"),
         ({"index": None}, "no index"),
@@ -100,8 +110,8 @@ def test_candidates(count: int, candidates: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "rows", "matching", "probes"),
-    [(1, 10, 10, 1), (100, 1_000, 1_000, 16), (100, 1_000, 500, 32), (100, 1_000, 10, 100), (100, 1_000, 0, 100)],
+    ("rows", "matching", "probes"),
+    [(0, 0, 64), (10, 10, 64), (1_000, 1_000, 64), (1_000, 500, 128), (1_000, 3, 4_096), (1_000, 0, 4_096)],
 )
-def test_probes(partitions: int, rows: int, matching: int, probes: int) -> None:
-    assert probe_count(partitions, rows, matching) == probes
+def test_probes(rows: int, matching: int, probes: int) -> None:
+    assert probe_count(rows, matching) == probes

@@ -17,22 +17,13 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import bool_array, bool_mask
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import (
-    Value,
-    broadcast,
-    calculate,
-    compare,
-    convert,
-    negate,
-    shift_time,
-    time_difference,
-)
+from omnigraph.engine.columns import compute
 from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, without_negative_zero
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.functions import DURATIONS, FUNCTIONS
 from omnigraph.query.plan.like import canonical_pattern
-from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
+from omnigraph.query.plan.types import EntityListType, EntityValueType, NullType, Table, ValueType
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
 from omnigraph.schema.tables import arrow_type
@@ -45,6 +36,8 @@ def value_arrow_type(value_type: ValueType) -> pa.DataType:
     """Return the Arrow type of a value; for an entity, the type of its id."""
     if isinstance(value_type, EntityValueType):
         return pa.utf8()
+    if isinstance(value_type, EntityListType):
+        return pa.list_(entity_arrow_type(value_type.table))
     if isinstance(value_type, NullType):
         return pa.null()
     return arrow_type(value_type)
@@ -82,7 +75,7 @@ def literal_scalar(literal: ex.Literal) -> Scalar:
 
 def evaluate(expr: ex.Expr, frame: Frame) -> Array:
     """Return the values of an expression, one per row of the frame; weights are ignored."""
-    values = broadcast(_value(expr, frame), frame.length)
+    values = compute.broadcast(_value(expr, frame), frame.length)
     kind = value_arrow_type(expr.type)
     if values.type != kind and not pa.types.is_struct(values.type):
         values = values.cast(kind)
@@ -114,7 +107,7 @@ def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
     return mask
 
 
-def _value(expr: ex.Expr, frame: Frame) -> Value:  # noqa: PLR0912 - one case per node
+def _value(expr: ex.Expr, frame: Frame) -> compute.Value:  # noqa: PLR0912 - one case per node
     match expr:
         case ex.Literal():
             return literal_scalar(expr)
@@ -123,18 +116,18 @@ def _value(expr: ex.Expr, frame: Frame) -> Value:  # noqa: PLR0912 - one case pe
         case ex.EntityRef():
             return frame.array(expr.id.name)
         case ex.Negation(operand):
-            return negate(_value(operand, frame), value_arrow_type(expr.type))
+            return compute.negate(_value(operand, frame), value_arrow_type(expr.type))
         case ex.BinaryOperation(sign, left, right):
-            return calculate(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+            return compute.calculate(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
         case ex.FunctionCall(name, arguments):
             return _call_function(name, [_value(argument, frame) for argument in arguments])
         case ex.Convert(operand):
-            return convert(_value(operand, frame), value_arrow_type(expr.type))
+            return compute.convert(_value(operand, frame), value_arrow_type(expr.type))
         case ex.ShiftTime(operand, sign, amount, unit):
             times, amounts = _value(operand, frame), _value(amount, frame)
-            return shift_time(times, sign, amounts, DURATIONS[unit], value_arrow_type(expr.type))
+            return compute.shift_time(times, sign, amounts, DURATIONS[unit], value_arrow_type(expr.type))
         case ex.TimeDifference(left, right):
-            return time_difference(_value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+            return compute.time_difference(_value(left, frame), _value(right, frame), value_arrow_type(expr.type))
         case ex.Coalesce(operands):
             tests = tuple(ex.IsNull(operand, negated=True) for operand in operands[:-1])
             return _first_true(tests, operands, frame)
@@ -158,13 +151,13 @@ def _value(expr: ex.Expr, frame: Frame) -> Value:  # noqa: PLR0912 - one case pe
             return _condition(expr, frame)
 
 
-def _condition(expr: ex.Expr, frame: Frame) -> Value:
+def _condition(expr: ex.Expr, frame: Frame) -> compute.Value:
     match expr:
         case ex.Compare(operator, left, right):
             result = _compare_codes(operator, left, right, frame)
             if result is not None:
                 return result
-            return compare(operator, _value(left, frame), _value(right, frame))
+            return compute.compare(operator, _value(left, frame), _value(right, frame))
         case ex.InList(operand, items):
             return _in_list(_value(operand, frame), [_value(item, frame) for item in items])
         case ex.ListMembership(item, collection):
@@ -181,15 +174,15 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
             raise InvariantError(f"cannot evaluate {type(expr).__name__} row by row", code="plan_invariant")
 
 
-def _call_function(name: str, arguments: list[Value]) -> Value:
+def _call_function(name: str, arguments: list[compute.Value]) -> compute.Value:
     """Call the kernel of a function; a kernel needs an array, so constants are one row."""
     kernel = FUNCTIONS[name].arrow
     if not all(isinstance(argument, pa.Scalar) for argument in arguments):
         return kernel(*arguments)  # type: ignore[no-any-return]
-    return kernel(*(broadcast(argument, 1) for argument in arguments))[0]  # type: ignore[no-any-return]
+    return kernel(*(compute.broadcast(argument, 1) for argument in arguments))[0]  # type: ignore[no-any-return]
 
 
-def _first_true(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], frame: Frame) -> Value:
+def _first_true(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], frame: Frame) -> compute.Value:
     """Return for each row the value of its first true condition, or the last value.
 
     Each value is evaluated only for its own rows, so that it raises no error for others.
@@ -205,19 +198,19 @@ def _first_true(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], fr
         rows.append(chosen)
         remaining = remaining[~is_true]
     joined: Any = pa.concat_arrays(parts)
-    result: Value = joined.take(pa.array(np.argsort(np.concatenate(rows))))
+    result: compute.Value = joined.take(pa.array(np.argsort(np.concatenate(rows))))
     return result
 
 
-def _match_pattern(text: Value, pattern: Value) -> Value:
+def _match_pattern(text: compute.Value, pattern: compute.Value) -> compute.Value:
     assert isinstance(pattern, pa.Scalar), "a pattern is the same for all rows"
     canonical = canonical_pattern(str(pattern.as_py()))
     if isinstance(text, pa.Scalar):
-        return pc.match_like(broadcast(text, 1), canonical)[0]  # type: ignore[no-any-return]
+        return pc.match_like(compute.broadcast(text, 1), canonical)[0]  # type: ignore[no-any-return]
     return pc.match_like(text, canonical)  # type: ignore[no-any-return]
 
 
-def _text_match(column: Column, predicate: ex.TextMatch, query: Value) -> Value:
+def _text_match(column: Column, predicate: ex.TextMatch, query: compute.Value) -> compute.Value:
     """Evaluate a full-text predicate on the words in each value; null where the value is null."""
     assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
     coded = DictionaryColumn.of(column)
@@ -245,15 +238,15 @@ def match_texts(coded: DictionaryColumn, predicate: ex.TextMatch, words: str) ->
     return result
 
 
-def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> Value:
+def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> compute.Value:
     value: Any = _value(operand, frame)
     if isinstance(value, pa.Scalar):
         return pa.scalar(value.is_valid is is_not)
-    result: Value = value.is_valid() if is_not else value.is_null()
+    result: compute.Value = value.is_valid() if is_not else value.is_null()
     return result
 
 
-def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, frame: Frame) -> Value | None:
+def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, frame: Frame) -> compute.Value | None:
     """Compare two ids of one dictionary by their codes, without decoding them; None if that is impossible."""
     if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return None
@@ -272,28 +265,28 @@ def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, 
     return pa.array(result, mask=(first.codes < 0) | (second.codes < 0))  # type: ignore[no-any-return]
 
 
-def _in_list(operand: Value, items: list[Value]) -> Value:
+def _in_list(operand: compute.Value, items: list[compute.Value]) -> compute.Value:
     # `is_in` returns false, not null, if an item is null.
     scalars = [item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type and item.is_valid]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
         choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
-        is_listed: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
+        is_listed: compute.Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
         if operand.null_count:
             is_listed = pc.if_else(operand.is_valid(), is_listed, pa.scalar(None, pa.bool_()))
         return is_listed
-    result: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
+    result: compute.Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
-        result = pc.or_kleene(result, compare(ComparisonOperator.EQ, operand, item))
+        result = pc.or_kleene(result, compute.compare(ComparisonOperator.EQ, operand, item))
     return result
 
 
-def _test_membership(item: Value, collection: Value, length: int) -> Value:
+def _test_membership(item: compute.Value, collection: compute.Value, length: int) -> compute.Value:
     """Return whether the item of each row is in the list of the row."""
-    lists: Any = broadcast(collection, length)
+    lists: Any = compute.broadcast(collection, length)
     parents: Any = pc.list_parent_indices(lists)
     members: Any = pc.list_flatten(lists)
     items = item if isinstance(item, pa.Scalar) else item.take(parents)
-    equal: Any = compare(ComparisonOperator.EQ, members, items)
+    equal: Any = compute.compare(ComparisonOperator.EQ, members, items)
     hits = parents.filter(equal.fill_null(False) if isinstance(equal, pa.Array) else equal)
     is_member = np.zeros(length, dtype=np.bool_)
     is_member[hits.to_numpy(zero_copy_only=False)] = True
@@ -301,15 +294,15 @@ def _test_membership(item: Value, collection: Value, length: int) -> Value:
     return pa.array(is_member, mask=missing.to_numpy(zero_copy_only=False))
 
 
-def _test_text(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
+def _test_text(text: compute.Value, part: compute.Value, length: int, *, is_prefix: bool) -> compute.Value:
     if isinstance(part, pa.Scalar) and isinstance(text, pa.Array):
         if not part.is_valid:
             return pa.nulls(length, pa.bool_())
         kernel: Any = pc.starts_with if is_prefix else pc.match_substring
-        result: Value = kernel(text, part.as_py())
+        result: compute.Value = kernel(text, part.as_py())
         return result
-    texts: Any = broadcast(text, length)
-    parts: Any = broadcast(part, length)
+    texts: Any = compute.broadcast(text, length)
+    parts: Any = compute.broadcast(part, length)
     missing: Any = pc.or_(texts.is_null(), parts.is_null())
     kind = np.dtypes.StringDType()
     whole = texts.fill_null("").to_numpy(zero_copy_only=False).astype(kind)

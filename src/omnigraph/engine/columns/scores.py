@@ -32,17 +32,17 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TextStatistics:
-    """What BM25 needs to know about a text column: `holders` is the number of texts with each word of a query."""
+    """What BM25 needs to know about a text column: `texts_by_word` is the number of texts with each word of a query."""
 
     texts: int
     """The texts with at least one word."""
     words: int
     """The words in all texts."""
-    holders: Mapping[str, int]
+    texts_by_word: Mapping[str, int]
 
     def __add__(self, other: TextStatistics) -> TextStatistics:
-        holders = {word: count + other.holders[word] for word, count in self.holders.items()}
-        return TextStatistics(self.texts + other.texts, self.words + other.words, holders)
+        texts_by_word = {word: count + other.texts_by_word[word] for word, count in self.texts_by_word.items()}
+        return TextStatistics(self.texts + other.texts, self.words + other.words, texts_by_word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class WordQuery:
 
     def statistics(self, counts: WordCounts) -> TextStatistics:
         """Return the statistics of counted texts."""
-        holders = {word: len(texts) for word, (texts, _) in zip(self.words, counts.occurrences, strict=True)}
-        return TextStatistics(int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum()), holders)
+        texts_by_word = {word: len(texts) for word, (texts, _) in zip(self.words, counts.occurrences, strict=True)}
+        return TextStatistics(int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum()), texts_by_word)
 
 
 def bm25_of_counts(counts: WordCounts, query: WordQuery, statistics: TextStatistics) -> Scores:
@@ -82,8 +82,8 @@ def bm25_of_counts(counts: WordCounts, query: WordQuery, statistics: TextStatist
     scores = np.zeros(len(counts.lengths))
     mean = statistics.words / max(statistics.texts, 1)
     for word, repetitions, (texts, frequency) in zip(query.words, query.repetitions, counts.occurrences, strict=True):
-        holders = statistics.holders[word]
-        weight = repetitions * np.log(1 + (statistics.texts - holders + 0.5) / (holders + 0.5))
+        with_word = statistics.texts_by_word[word]
+        weight = repetitions * np.log(1 + (statistics.texts - with_word + 0.5) / (with_word + 0.5))
         norm = _K1 * (1 - _B + _B * counts.lengths[texts] / mean)
         scores[texts] += weight * frequency * (_K1 + 1) / (frequency + norm)
     scores[scores == 0] = np.nan  # a matching word always adds more than 0

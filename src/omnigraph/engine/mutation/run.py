@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from omnigraph.arrow.columns import nulls
 from omnigraph.base import limits as base_limits
+from omnigraph.base.display import format_count
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import condition_mask, evaluate
@@ -31,7 +32,7 @@ from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_batch, check_change
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, take_values
-from omnigraph.integrity.report import ValidationError, ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, ViolationReport, count_others, merge_reports
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan import expressions as ex
@@ -71,12 +72,10 @@ class MutationRejectedError(ValidationError):
 
     def __init__(self, name: str, report: ViolationReport) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
-        count = "1 error" if report.total == 1 else f"{report.total:,} errors"
         super().__init__(
-            f"query {name}: {first.describe()}{more}",
+            f"query {name}: {first.describe()}{count_others(report)}",
             report,
-            head=f"the change has {count}",
+            head=f"the change has {format_count(report.total, 'error')}",
             code="mutation_rejected",
             hint="Nothing was written. Change the values so that they satisfy the rules of the schema.",
         )

@@ -99,9 +99,8 @@ def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> Mutati
     if_commit = None if options.if_commit is None else require_full_id(options.if_commit)
     writer = MutationWriter(prepare=prepare, if_commit=if_commit, limits=options.limits)
     request = WriteRequest(kind=WriteOperation.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage)
-    published = write(root, options.branch, request, options.environment)
+    commit = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
-    commit = None if published is None else published.publication.commit
     return MutationResult(
         query_name=writer.mutation.plan.name,
         branch=options.branch,

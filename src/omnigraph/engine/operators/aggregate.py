@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import bool_mask
 from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, encode_values
-from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
+from omnigraph.engine.columns.expressions import evaluate, evaluate_entity, value_arrow_type
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, array_of, concat_frames
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.query.plan import expressions as ex
@@ -70,7 +70,9 @@ def required_names(expr: ex.Expr) -> Iterator[str]:
         yield expr.id.name
         return
     if isinstance(expr, ex.AggregateCall):
-        if not is_row_count(expr):
+        if expr.function is ex.Function.COLLECT:
+            yield from reads_of(expr.argument)
+        elif not is_row_count(expr):
             yield from required_names(expr.argument)
         return
     yield from reads_of(expr)
@@ -126,10 +128,16 @@ def value_numbers(column: Column) -> tuple[Codes, int]:
             return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
     if isinstance(column, DictionaryColumn):
         column = column.array()
-    if pa.types.is_list(column.type):
-        return _list_numbers(column)
-    codes, distinct = encode_values(column)
+    values = _identity(column)
+    if pa.types.is_list(values.type):
+        return _list_numbers(values)
+    codes, distinct = encode_values(values)
     return codes + 1, len(distinct) + 1
+
+
+def _identity(array: Any) -> Any:
+    """Return the ids of entities, which identify them, or the values themselves."""
+    return pc.struct_field(array, 0) if pa.types.is_struct(array.type) else array
 
 
 def _list_numbers(column: Any) -> tuple[Codes, int]:
@@ -237,6 +245,8 @@ def _state_input(state: State, frame: Frame) -> Column:
     is_count = state.function is ex.Function.COUNT and not state.distinct
     if is_count and not state.argument.nullable:
         return pa.array(np.ones(frame.length, dtype=np.bool_))
+    if state.function is ex.Function.COLLECT and isinstance(state.argument, ex.EntityRef):
+        return evaluate_entity(state.argument, frame)
     column = _column(state.argument, frame)
     if state.needs_rows:
         return column
@@ -300,8 +310,11 @@ def _reduce(state: State, frame: Frame, groups: Groups, *, merge: bool) -> Array
 
 
 def _collect(array: Array, numbers: Codes, count: int, weights: Weights | None, *, distinct: bool) -> Array:
-    """Return the values of each group as a list in ascending order, each as often as its rows, or once."""
-    columns: Any = pa.table({"group": pa.array(numbers), "value": array})
+    """Return the values of each group as a list in ascending order, each as often as its rows, or once.
+
+    Entities are ordered by id.
+    """
+    columns: Any = pa.table({"group": pa.array(numbers), "value": _identity(array)})
     order: Any = pc.sort_indices(columns, sort_keys=[("group", "ascending"), ("value", "ascending")])
     rows = order.to_numpy()[: len(array)]
     rows = rows[bool_mask(array.is_valid().take(order))]

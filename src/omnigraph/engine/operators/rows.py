@@ -118,7 +118,7 @@ def _best_rows(
     if ranked is not None:
         rows = search_index(ranked, top, _sorted_columns(order, needed), context)
         if rows is not None:
-            return _sort_frames(order, (rows,), context.budget, top)
+            return iter((rows.take(_first(order, rows, top)),))
     return sort_rows(order, needed, context, top=top)
 
 
@@ -159,7 +159,7 @@ def limit_count(expr: ex.Expr) -> int:
 
 def _first(operator: op.Order, frame: Frame, top: int) -> Codes:
     """Return the positions of the first rows, in order."""
-    rows = _candidates(operator, frame, top) if top < frame.length else None
+    rows = _candidates(operator, frame, top) if frame.length > 4 * top else None
     candidates = frame if rows is None else frame.take(rows)
     keys: list[tuple[Array, bool]] = []
     for key in operator.keys:

@@ -24,7 +24,7 @@ from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter, columns_of, walk
-from omnigraph.query.plan.types import Entity, ValueType
+from omnigraph.query.plan.types import STRING, Entity, ValueType
 from omnigraph.query.rules.search_choice import PredicateRequest, SearchChoice, SearchPath, choose_predicate
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
@@ -122,9 +122,9 @@ def search_table(
     context: ExecutionContext,
 ) -> Iterator[Frame]:
     """Read rows through an index. A key that is one text is equal to the id, so it is read once."""
-    reader, key = context.reader(entity.table), entity.table.key
-    is_id = entity.table.kind is TypeKind.NODE and len(key) == 1 and {"id", *key}.issubset(names)
-    copied = key if is_id and reader.dataset().schema.field(key[0]).type == pa.utf8() else ()
+    reader, table = context.reader(entity.table), entity.table
+    is_id = table.kind is TypeKind.NODE and len(table.key) == 1 and {"id", *table.key}.issubset(names)
+    copied = [part.name for part in table.columns if is_id and part.name in table.key and part.type == STRING]
     for batch in reader.search([name for name in names if name not in copied], query, where):
         ids: dict[str, Column] = {f"{entity.name}.{name}": batch.column("id") for name in copied}
         yield frame_from_batch(entity, batch).with_columns(ids)

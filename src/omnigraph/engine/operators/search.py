@@ -42,12 +42,12 @@ from omnigraph.query.rules.search_choice import (
     probe_count,
 )
 from omnigraph.schema.property_types import IndexKind, TextOptions, VectorType
-from omnigraph.storage.lance.indexes import partition_count
 from omnigraph.storage.lance.search import SCORE, VectorQuery, WordsQuery
 
 _FLOAT_BYTES: Final = 4
-_MARGINS: Final = (64, 4_096)
-"""How many more rows a text index is asked for, one after another until the last score is below the requested ones."""
+_ZERO_DISTANCE: Final = 1.0
+_MARGINS: Final = (16, 256, 4_096)
+"""How many more rows an index is asked for, one after another until the last score is worse than the requested ones."""
 
 Scorer = Callable[[Frame], Scores]
 
@@ -156,7 +156,7 @@ def search_index(ranked: RankedSearch, count: int, needed: RequiredColumns, cont
     """Return the best rows of a ranked search through an index, with all scores; None if it must run exactly."""
     plan = plan_ranked(ranked, count, context)
     choice, rows = plan.choice, None
-    if plan.indexed is not None:
+    if choice.path is SearchPath.INDEX and plan.indexed is not None:
         rows = _read_best(ranked, plan.indexed, count, needed, context)
         if rows is None:
             choice = SearchChoice(SearchPath.EXACT, "too few candidates")
@@ -182,7 +182,7 @@ class IndexedSearch:
 
 @dataclass(frozen=True, slots=True)
 class RankedPlan:
-    """The path of a ranked search; `indexed` is None on the exact path."""
+    """The path of a ranked search; `indexed` is None if no index can serve it."""
 
     choice: SearchChoice
     indexed: IndexedSearch | None = None
@@ -216,11 +216,18 @@ def plan_ranked(
     )
     if isinstance(score, ex.Bm25):
         size, facts, index = reader.text_bytes(column.column), reader.facts(), request.index
-        is_covered = index is not None and index.is_current and not index.uncovered_fragments
-        has_table_scores = is_covered and not facts.has_deleted_rows and reader.row_count > limits.ENGINE_EAGER_ROWS_MAX
-        choice = choose_ranked(replace(request, matching_bytes=size, has_table_scores=has_table_scores))
+        is_covered = index is not None and index.is_usable(column.text) and not index.uncovered_fragments
+        has_table_scores = (
+            is_covered
+            and size <= limits.SEARCH_EXACT_BYTES  # above, the index is used whatever it scores
+            and reader.row_count > limits.ENGINE_EAGER_ROWS_MAX
+            and not facts.has_deleted_rows
+            and reader.indexes_only_live_texts(column.column)
+        )
+        request = replace(request, matching_bytes=size, has_table_scores=has_table_scores)
+        choice = choose_ranked(replace(request, is_filtered=bool(pushed)))
         words = WordsQuery(column=column.column, text=str(value), count=count)
-        return _ranked_plan(choice, IndexedSearch(scan, words, where))
+        return RankedPlan(choice, IndexedSearch(scan, words, where))
     assert isinstance(column.type, VectorType)
     row_bytes = column.type.size * _FLOAT_BYTES
     # `explain` asks no provider, so a text has no vector.
@@ -237,37 +244,48 @@ def plan_ranked(
         vector=vector,
         count=count,
         candidates=candidate_count(count),
-        probes=probe_count(partition_count(reader.row_count), reader.row_count, matching),
+        probes=probe_count(reader.row_count, matching),
     )
-    return _ranked_plan(choice, IndexedSearch(scan, query, where))
-
-
-def _ranked_plan(choice: SearchChoice, indexed: IndexedSearch) -> RankedPlan:
-    return RankedPlan(choice, indexed if choice.path is SearchPath.INDEX else None)
+    return RankedPlan(choice, IndexedSearch(scan, query, where))
 
 
 def _read_best(
     ranked: RankedSearch, indexed: IndexedSearch, count: int, needed: RequiredColumns, context: ExecutionContext
 ) -> Frame | None:
-    """Read at least the best `count` rows through an index, with all scores; None if it does not return them."""
-    query = indexed.query
-    if isinstance(query, VectorQuery):
-        rows = _matching(ranked, _read_scored(ranked, indexed, needed, context))
-        return rows if rows.length >= count else None
+    """Read at least the best `count` rows through an index, with all scores; None if it does not return them.
+
+    Equal scores are ordered by id, so all rows with the last requested score are needed.
+    """
+    is_vector = isinstance(indexed.query, VectorQuery)
+    has_score = ex.IsNull(ranked.order.keys[0].expression, negated=True)  # true for all rows of an index
+    conditions = tuple(part for part in ranked.conditions if part != has_score)
     for margin in _MARGINS:
-        rows = _read_scored(ranked, replace(indexed, query=replace(query, count=count + margin)), needed, context)
-        matching = _matching(ranked, rows)
-        if rows.length < count + margin:
-            return matching  # no other row has a score
-        # Equal scores are ordered by id, so all rows with the last score are needed.
-        last = rows.array(ranked.score.name).to_numpy().min()
-        if int((matching.array(ranked.score.name).to_numpy() > last).sum()) >= count:
+        requested = count + margin
+        rows = _read_scored(ranked, replace(indexed, query=replace(indexed.query, count=requested)), needed, context)
+        matching = rows.filter(condition_mask(conditions, rows)) if conditions else rows
+        last, scores = (part.array(ranked.score.name).to_numpy() for part in (rows, matching))
+        if is_vector:
+            # An index returns no zero vector, whose distance is 1.
+            worst = last.max(initial=0.0) if rows.length == requested else np.inf
+            is_better = scores < min(worst, _ZERO_DISTANCE)
+        else:
+            is_better = scores > last.min(initial=np.inf)
+        if np.count_nonzero(is_better) >= count:
+            return matching
+        if not is_vector and rows.length < requested and _has_all_rows(indexed, rows.length, context):
             return matching
     return None
 
 
-def _matching(ranked: RankedSearch, rows: Frame) -> Frame:
-    return rows.filter(condition_mask(ranked.conditions, rows)) if ranked.conditions else rows
+def _has_all_rows(indexed: IndexedSearch, count: int, context: ExecutionContext) -> bool:
+    """Return whether no more rows than these match: a limited search also counts deleted rows."""
+    assert isinstance(indexed.query, WordsQuery)
+    reader, rows = context.reader(indexed.scan.entity.table), 0
+    for batch in reader.search(("id",), replace(indexed.query, count=None), indexed.where):
+        rows += batch.num_rows
+        if rows > count:
+            return False
+    return True
 
 
 def _read_scored(

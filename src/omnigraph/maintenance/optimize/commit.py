@@ -46,7 +46,7 @@ logger = logging.getLogger("omnigraph.maintenance")
 
 Result = TypeVar("Result")
 
-CONFLICT = "other writers replaced the fragments that the index covers"
+_INDEX_CONFLICT = "ConflictingWrites: other writers replaced the fragments that the index covers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +193,13 @@ class _MaintenanceRun:
         )
         while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
             try:
-                published = write(root, branch, write_request, self.environment)
+                commit = write(root, branch, write_request, self.environment)
                 break
             except _WorkLostError:
                 continue
             except DriftError as drift:
                 if not self.skip_drifted(drift):
                     raise
-        commit = None if published is None else published.publication.commit
         if commit is not None:
             in_threads(lambda table: _finish_work(table, commit), list(self.all_tables.values()))
         self._finish_plans()
@@ -209,7 +208,7 @@ class _MaintenanceRun:
     def _finish_plans(self) -> None:
         """Note how many tasks are left, and which tables have ended."""
         plans = [(table, table.plan) for table in self.all_tables.values() if table.plan is not None]
-        if self.tasks_left is not None:
+        if self.tasks_left is not None:  # a table that only builds indexes counts as one task
             self.tasks_left -= sum(len(plan.groups) or plan.builds_indexes for _, plan in plans)
         is_bounded = self.tasks_left is not None and self.tasks_left <= 0
         self.has_more = not is_bounded and any(plan.has_more for table, plan in plans if not table.is_finished)
@@ -250,7 +249,7 @@ class _MaintenanceRun:
             raise _WorkLostError("fragments were replaced during the run", code="maintenance_work_lost")
         for table, spec in lost:
             if spec is not None:
-                table.skip_index(spec, f"ConflictingWrites: {CONFLICT}")
+                table.skip_index(spec, _INDEX_CONFLICT)
             else:
                 self._rewrite_under_lease(area, table)
         for table, _spec in lost:
@@ -329,11 +328,11 @@ class _MaintenanceRun:
             if isinstance(result, FailedTask):
                 self._fail(view.alias, result.error)
             elif table.work is not None:
-                used = (*view.fragments, *indexed_fragment_ids(view.present))
-                table.work.add_group(result, max(used) + self._number_gap())
+                used_ids = (*view.fragments, *indexed_fragment_ids(view.present))
+                table.work.add_group(result, max(used_ids) + self._number_gap())
 
     def _number_gap(self) -> int:
-        """Return how many fragments others can add before the numbers of rewritten ones are in use."""
+        """Return how many fragments other writers can add before they use the ids of the rewritten ones."""
         attempts_lost = limits.MAINTENANCE_ATTEMPTS_MAX - 1 - self.attempts_left
         return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
@@ -380,10 +379,13 @@ class _MaintenanceRun:
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
         branch, storage_format = area.snapshot.branch.name, self.environment.storage_format
-        now = replace(area, snapshot=read_snapshot(area.snapshot.root, branch, storage_format=storage_format))
+        current_area = replace(area, snapshot=read_snapshot(area.snapshot.root, branch, storage_format=storage_format))
         for table, work in self._working:
-            if work.can_move_to(now, self.schema_hash) and now.table(table.alias).pin != work.target.table.pin:
-                self._isolated(table, lambda: work.prefetch_changes(now.open_for_write(table.alias)))  # noqa: B023  # called here
+            if (
+                work.can_move_to(current_area, self.schema_hash)
+                and current_area.table(table.alias).pin != work.target.table.pin
+            ):
+                self._isolated(table, lambda: work.prefetch_changes(current_area.open_for_write(table.alias)))  # noqa: B023  # called here
 
     def _move_work(self, area: StagingArea) -> list[tuple[TableResult, IndexSpec | None]]:
         """Move the work onto the tables as they are now.
@@ -394,8 +396,8 @@ class _MaintenanceRun:
         lost: list[tuple[TableResult, IndexSpec | None]] = []
         is_same_schema = self.schema_hash == area.snapshot.schema.hash
         for table, work in self._working:
-            now = area.snapshot.tables.get(table.alias)
-            if now is not None and now.pin == work.target.table.pin and is_same_schema:
+            current = area.snapshot.tables.get(table.alias)
+            if current is not None and current.pin == work.target.table.pin and is_same_schema:
                 continue
             if work.can_move_to(area, self.schema_hash):
                 groups, specs = work.move_to(area.open_for_write(table.alias))
@@ -491,6 +493,6 @@ def _finish_work(table: TableResult, commit: CommitRecord) -> None:
     if lost is not None:
         table.has_conflict = True
         for spec in lost:
-            table.skip_index(spec, f"ConflictingWrites: {CONFLICT}")
+            table.skip_index(spec, _INDEX_CONFLICT)
     if not work.is_empty:
         table.published.append(PublishedWork(commit, view, work))

@@ -2,9 +2,9 @@
 
 In: per table its fragments, its indexes and the declared ones. Out: one `IndexWork` per declared index, with the
 fragments to index or the reason why there are none, and the work cut into segments of bounded rows. A missing index is
-built, one that does not cover all fragments is extended, and one with too many segments or other parameters is rebuilt,
-since every query reads all segments. Small tables get their indexes too: a declared index is built as soon as the table
-has a row, but a vector index only above the size up to which queries read all vectors.
+built, one that does not cover all fragments is extended, and one with too many segments, with many deleted rows or with
+other parameters is rebuilt, since every query reads all segments. Small tables get their indexes too: a declared index
+is built as soon as the table has a row, but a vector index only above the size up to which queries read all vectors.
 """
 
 from __future__ import annotations
@@ -15,16 +15,8 @@ from enum import StrEnum
 
 from omnigraph.base import limits
 from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance import indexes
 from omnigraph.storage.lance.fragments import Fragment, group_fragments
-from omnigraph.storage.lance.indexes import (
-    NO_ROWS,
-    IndexDescription,
-    Indexed,
-    IndexPlan,
-    IndexSpec,
-    coverage_of,
-    why_no_vector_index,
-)
 
 
 class IndexStatus(StrEnum):
@@ -46,7 +38,7 @@ class IndexStatus(StrEnum):
 class DeclaredIndex:
     """An index that the schema declares. `row_bytes` is the size of a value if that is large and fixed, else 0."""
 
-    spec: IndexSpec
+    spec: indexes.IndexSpec
     row_bytes: int = 0
 
 
@@ -58,7 +50,7 @@ class TableIndexes:
 
     rows: Mapping[int, int]
     declared: tuple[DeclaredIndex, ...]
-    present: tuple[IndexDescription, ...]
+    present: tuple[indexes.IndexDescription, ...]
     updated: frozenset[int] = frozenset()
 
 
@@ -75,7 +67,7 @@ class IndexWork:
     reason: str = ""
 
     @property
-    def spec(self) -> IndexSpec:
+    def spec(self) -> indexes.IndexSpec:
         return self.declared.spec
 
 
@@ -83,7 +75,7 @@ class IndexWork:
 class SegmentPlan:
     """One segment: how to build it, its fragments, and their number of rows."""
 
-    plan: IndexPlan
+    plan: indexes.IndexPlan
     fragment_ids: tuple[int, ...]
     rows: int
 
@@ -99,7 +91,7 @@ def rebuild(work: IndexWork, rows: Mapping[int, int]) -> IndexWork:
 
 
 def cut_segments(
-    work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
+    work: IndexWork, plan: indexes.IndexPlan, rows: Mapping[int, int], rows_per_task: int
 ) -> tuple[SegmentPlan, ...]:
     """Return the plan's fragments in groups of bounded rows; a larger fragment is a group by itself."""
     planned_rows = {number: rows[number] for number in plan.fragment_ids}
@@ -124,7 +116,7 @@ def still_fits(
     work: IndexWork,
     then: Mapping[int, Fragment],
     now: Mapping[int, Fragment],
-    present: Sequence[IndexDescription],
+    present: Sequence[indexes.IndexDescription],
     emptied: Collection[int] = (),
 ) -> bool:
     """Whether an index that was built over the fragments `then` may be committed to a table that changed since.
@@ -148,12 +140,19 @@ def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int
     named = next((index for index in table.present if index.name == spec.name), None)
     is_current = named is None or named.has_parameters(spec.text)
     if not table.rows:
-        complete = isinstance(coverage_of(spec, table.present, table.rows), Indexed)
+        complete = isinstance(indexes.coverage_of(spec, table.present, table.rows), indexes.Indexed)
         status = IndexStatus.COMPLETE if complete else IndexStatus.SKIPPED
-        return IndexWork(declared=declared, status=status, reason="" if complete else NO_ROWS)
-    if spec.kind is IndexKind.VECTOR and (why := why_no_vector_index(sum(table.rows.values()), declared.row_bytes)):
+        return IndexWork(declared=declared, status=status, reason="" if complete else indexes.NO_ROWS)
+    if spec.kind is IndexKind.VECTOR and (
+        why := indexes.why_no_vector_index(sum(table.rows.values()), declared.row_bytes)
+    ):
         return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=why)
-    if is_current and isinstance(coverage_of(spec, table.present, table.rows), Indexed):
+    has_deleted = named is not None and _has_many_deleted(named, table.rows)
+    if (
+        is_current
+        and not has_deleted
+        and isinstance(indexes.coverage_of(spec, table.present, table.rows), indexes.Indexed)
+    ):
         return IndexWork(declared=declared, status=IndexStatus.COMPLETE)
     if named is None:
         return IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=tuple(sorted(table.rows)))
@@ -165,12 +164,21 @@ def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int
     # A text index identifies rows by row id. An updated row keeps its id, so an extended index would also return its
     # old words. Vectors are read again, so an extended vector index is correct.
     has_old_values = spec.kind is IndexKind.INVERTED and not table.updated.isdisjoint(uncovered)
-    if not is_current or has_old_values or _is_scattered(work, named, table, rows_per_task):
+    if not is_current or has_deleted or has_old_values or _is_scattered(work, named, table, rows_per_task):
         return rebuild(work, table.rows)
     return work
 
 
-def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
+def _has_many_deleted(named: indexes.IndexDescription, rows: Mapping[int, int]) -> bool:
+    """Whether many entries of the index are of rows that were deleted or updated. Lance keeps them until a rebuild.
+
+    Rows without a value have no entry, so in a column with many nulls the share must be larger.
+    """
+    live = sum(count for number, count in rows.items() if number in named.fragment_ids)
+    return named.entries - live > limits.INDEX_DELETED_SHARE * named.entries
+
+
+def _is_scattered(work: IndexWork, named: indexes.IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
     """Whether extending would leave many more segments than a rebuild."""
     rows_max = _rows_max(work.declared, rows_per_task)
     uncovered = {number: table.rows[number] for number in work.fragment_ids}

@@ -19,7 +19,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import log_event
 from omnigraph.engine.traversal.adjacency import adjacency_path, build_adjacency, write_adjacency
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.compaction import ManifestCompaction, compact_manifest_fully, plan_manifest_compaction
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, read_snapshot
@@ -119,12 +119,9 @@ def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -
     if not _find_drift(snapshot):
         return {}
     root, branch = snapshot.root, snapshot.branch
-    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms)
-    try:
+    with hold_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms):
         require_no_pending(root, "optimize")
         drift = _find_drift(read_snapshot(root, branch.name, storage_format=environment.storage_format))
-    finally:
-        lease.release()
     for alias, inspection in drift.items():
         pin, head = inspection.table.pin.version, inspection.head_version
         sentence = f"an external tool changed {alias}: published version {pin}, head {head}"

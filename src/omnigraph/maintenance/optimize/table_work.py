@@ -16,16 +16,10 @@ from omnigraph.base import limits
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.write.multi_commit import TableMaintenance
 from omnigraph.graph.write.stage import StagingArea, WritableTable
+from omnigraph.maintenance.optimize import rewrite
 from omnigraph.maintenance.optimize.concurrent_changes import ChangeReads, rebase_group
 from omnigraph.maintenance.optimize.index_plan import still_fits
 from omnigraph.maintenance.optimize.indexes import IndexBuild
-from omnigraph.maintenance.optimize.rewrite import (
-    RewriteBounds,
-    indexed_fragment_ids,
-    indexes_after,
-    plan_rewrite_under_lease,
-    split_segments,
-)
 from omnigraph.maintenance.optimize.tables import TableView, reread_view
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
@@ -98,7 +92,7 @@ class TableWork:
             return self.reads.live_offsets(source, lambda: dataset.at_version(read_versions[source.id]))
 
         read_versions = {source.id: group.read_version for group in self.groups for source in group.sources}
-        highest = max((*fragments, *indexed_fragment_ids(present)), default=-1)
+        highest = max((*fragments, *rewrite.indexed_fragment_ids(present)), default=-1)
         rebased = (
             rebase_group(group, fragments, self.emptied, read_live)
             for group in self.groups
@@ -106,13 +100,13 @@ class TableWork:
         )
         groups = tuple(group for group in rebased if group is not None)
         lost = len(self.groups) - len(groups)
-        split = split_segments(present, tuple(group.old_ids for group in groups))
+        split = rewrite.split_segments(present, tuple(group.old_ids for group in groups))
         if not split <= self.dropped:  # another writer built an index over a part of a group
             lost, groups, split = lost + len(groups), (), frozenset()
         self.groups = groups
         self.dropped = split | _still_dropped(self.dropped, present, groups)
         replaced = {group.old_ids: group.new_ids for group in groups}
-        now, indexes = fragments_after(fragments, groups), indexes_after(present, replaced, self.dropped)
+        now, indexes = fragments_after(fragments, groups), rewrite.indexes_after(present, replaced, self.dropped)
         unusable = [
             spec
             for spec, index in self.built.items()
@@ -161,7 +155,7 @@ class TableWork:
 
 
 def rewrite_under_lease(
-    area: StagingArea, work: TableWork | None, view: TableView, bounds: RewriteBounds
+    area: StagingArea, work: TableWork | None, view: TableView, bounds: rewrite.RewriteBounds
 ) -> TableWork | None:
     """Return the work with one more group; unchanged if there is nothing to merge within the limits.
 
@@ -175,10 +169,10 @@ def rewrite_under_lease(
     used_ids = {fragment_id for group in extended.groups for fragment_id in group.old_ids}
     used_ids.update(fragment_id for index in extended.built.values() for fragment_id in index.fragments)
     unused = {fragment_id: fragment for fragment_id, fragment in now.fragments.items() if fragment_id not in used_ids}
-    group = plan_rewrite_under_lease(unused, now.present, bounds)
+    group = rewrite.plan_rewrite_under_lease(unused, now.present, bounds)
     if not group:
         return work
-    used_ids.update(extended.emptied, view.fragments, now.fragments, indexed_fragment_ids(now.present))
+    used_ids.update(extended.emptied, view.fragments, now.fragments, rewrite.indexed_fragment_ids(now.present))
     rewritten = rewrite_fragments(extended.target.dataset, group, bounds.rows)
     extended.add_group(rewritten, max(used_ids) + limits.COMPACTION_NUMBER_GAP)
     return extended

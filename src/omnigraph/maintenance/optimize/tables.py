@@ -19,7 +19,7 @@ from omnigraph.schema.tables import ColumnIndex, declared_indexes
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, describe_fragments
-from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_indexes
+from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, count_entries, read_indexes
 
 _FLOAT_BYTES = 4
 
@@ -79,7 +79,11 @@ def read_views(
 
 def reread_view(view: TableView, dataset: Dataset) -> TableView:
     """Read the same table at another version or in a clone."""
-    return replace(view, dataset=dataset, fragments=describe_fragments(dataset), present=read_indexes(dataset))
+    return replace(view, dataset=dataset, fragments=describe_fragments(dataset), present=_read_present(dataset))
+
+
+def _read_present(dataset: Dataset) -> tuple[IndexDescription, ...]:
+    return count_entries(dataset, read_indexes(dataset))
 
 
 def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:
@@ -90,7 +94,7 @@ def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError
             for column in entity.properties
             if isinstance(column.type, VectorType)
         }
-        present = read_indexes(dataset)
+        present = _read_present(dataset)
         return TableView(
             alias=entity.alias,
             dataset=dataset,

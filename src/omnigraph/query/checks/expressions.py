@@ -33,7 +33,7 @@ _ORDERED: Final = frozenset(
     {ComparisonOperator.LT, ComparisonOperator.LE, ComparisonOperator.GT, ComparisonOperator.GE}
 )
 _WORD_HINTS: Final = {
-    "in": "Write `not ($x.p in [ … ])`.",
+    "is": "Write `is null` or `is not null`.",
     "where": "Write conditions as clauses of the `match`, without `where`.",
 }
 

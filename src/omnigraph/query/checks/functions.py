@@ -318,7 +318,7 @@ def _check_aggregate(call: Call, env: Env, check: Check) -> ex.Expr | None:
         return None
     if argument is None or not _accepts(function, argument, call, env):
         return None
-    if isinstance(argument, ex.EntityRef):
+    if isinstance(argument, ex.EntityRef) and function is not ex.Function.COLLECT:
         argument = argument.id
     return ex.AggregateCall(function, argument, call.distinct)
 
@@ -339,9 +339,9 @@ def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> 
             message = f"`{function.value}` requires values with an order, got {shown}"
             hint = PROPERTY_HINT if isinstance(argument, ex.EntityRef) else ""
         case ex.Function.COLLECT:
-            is_valid = types.is_sortable(argument.type) and not isinstance(argument.type, types.NullType)
-            message = f"`collect` requires values of a scalar type, got {shown}"
-            hint = "Name a property: `$x.prop`, or `$x.id`." if isinstance(argument, ex.EntityRef) else ""
+            is_scalar = types.is_sortable(argument.type) and not isinstance(argument.type, types.NullType)
+            is_valid = is_scalar or isinstance(argument, ex.EntityRef)
+            message = f"`collect` requires entities or values of a scalar type, got {shown}"
     if not is_valid:
         env.report(QueryCode.AGGREGATE_TYPE, call.arguments[0].span, message, hint)
     return is_valid

@@ -17,20 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.base.errors import InvariantError
+from omnigraph.query.plan import types
 from omnigraph.query.plan.functions import DURATIONS
-from omnigraph.query.plan.types import (
-    BOOL,
-    DATE,
-    DATETIME,
-    F64,
-    I64,
-    Column,
-    Entity,
-    EntityValueType,
-    Table,
-    ValueType,
-    is_float,
-)
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.schema.property_types import PLAIN_TEXT, ListType, Scalar, ScalarType, TextOptions
 
@@ -89,16 +77,16 @@ class _Condition(Node, frozen=True):
     """The base class of conditions, which have type Bool."""
 
     @property
-    def type(self) -> ValueType:
-        return BOOL
+    def type(self) -> types.ValueType:
+        return types.BOOL
 
 
 class _Score(Node, frozen=True):
     """The base class of scores, which have type F64 and are null for rows that are not found."""
 
     @property
-    def type(self) -> ValueType:
-        return F64
+    def type(self) -> types.ValueType:
+        return types.F64
 
     @property
     def nullable(self) -> bool:
@@ -109,7 +97,7 @@ class Literal(Node, frozen=True):
     """A value. A `Decimal` is an exact number, which the type of a column converts."""
 
     value: LiteralValue
-    type: ValueType
+    type: types.ValueType
 
     @property
     def nullable(self) -> bool:
@@ -120,7 +108,7 @@ class Param(Node, frozen=True):
     """A parameter of the query."""
 
     name: str
-    type: ValueType
+    type: types.ValueType
     nullable: bool = False
 
 
@@ -128,8 +116,8 @@ class Now(Node, frozen=True):
     """The time at which the query runs, in milliseconds; the same everywhere in the query."""
 
     @property
-    def type(self) -> ValueType:
-        return DATETIME
+    def type(self) -> types.ValueType:
+        return types.DATETIME
 
 
 class ColumnRef(Node, frozen=True):
@@ -137,13 +125,13 @@ class ColumnRef(Node, frozen=True):
 
     entity: str
     column: str
-    type: ValueType
+    type: types.ValueType
     nullable: bool = False
     text: TextOptions = PLAIN_TEXT
     """The options of full-text search."""
 
     @classmethod
-    def of(cls, entity: str, column: Column, *, is_optional: bool = False) -> ColumnRef:
+    def of(cls, entity: str, column: types.Column, *, is_optional: bool = False) -> ColumnRef:
         """Return the column of an entity; `is_optional` if the entity can be null."""
         return cls(entity, column.name, column.type, column.nullable or is_optional, column.text)
 
@@ -156,12 +144,12 @@ class EntityRef(Node, frozen=True):
     """An entity, returned as an object; reads every column of `table.entity_columns`."""
 
     entity: str
-    table: Table
+    table: types.Table
     nullable: bool = False
 
     @property
-    def type(self) -> ValueType:
-        return EntityValueType(self.table.kind, self.table.name)
+    def type(self) -> types.ValueType:
+        return types.EntityValueType(self.table.kind, self.table.name)
 
     @property
     def id(self) -> ColumnRef:
@@ -173,7 +161,7 @@ class OutputRef(Node, frozen=True):
     """A column that a step below computes: a score, a group key or an aggregate."""
 
     name: str
-    type: ValueType
+    type: types.ValueType
     nullable: bool = False
 
 
@@ -183,8 +171,8 @@ class Negation(Node, frozen=True):
     operand: Expr
 
     @property
-    def type(self) -> ValueType:
-        return F64 if is_float(self.operand.type) else I64
+    def type(self) -> types.ValueType:
+        return types.F64 if types.is_float(self.operand.type) else types.I64
 
 
 class BinaryOperation(Node, frozen=True):
@@ -195,9 +183,9 @@ class BinaryOperation(Node, frozen=True):
     right: Expr
 
     @property
-    def type(self) -> ValueType:
-        floats = is_float(self.left.type) or is_float(self.right.type)
-        return F64 if floats or self.sign is Sign.DIV else I64
+    def type(self) -> types.ValueType:
+        floats = types.is_float(self.left.type) or types.is_float(self.right.type)
+        return types.F64 if floats or self.sign is Sign.DIV else types.I64
 
     @property
     def nullable(self) -> bool:
@@ -209,7 +197,7 @@ class FunctionCall(Node, frozen=True):
 
     name: str
     arguments: tuple[Expr, ...]
-    type: ValueType
+    type: types.ValueType
 
 
 class Convert(Node, frozen=True):
@@ -217,7 +205,7 @@ class Convert(Node, frozen=True):
     datetime as its day in UTC, an enum as a String."""
 
     operand: Expr
-    type: ValueType
+    type: types.ValueType
 
 
 class Coalesce(Node, frozen=True):
@@ -226,7 +214,7 @@ class Coalesce(Node, frozen=True):
     operands: tuple[Expr, ...]
 
     @property
-    def type(self) -> ValueType:
+    def type(self) -> types.ValueType:
         return self.operands[0].type
 
     @property
@@ -245,7 +233,7 @@ class Conditional(Node, frozen=True):
         require(len(self.conditions) == len(self.values) > 0, "a `case` has another number of conditions than values")
 
     @property
-    def type(self) -> ValueType:
+    def type(self) -> types.ValueType:
         return self.otherwise.type
 
     @property
@@ -265,8 +253,8 @@ class ShiftTime(Node, frozen=True):
     unit: str
 
     @property
-    def type(self) -> ValueType:
-        return DATETIME if DURATIONS[self.unit].is_part_of_day else self.operand.type
+    def type(self) -> types.ValueType:
+        return types.DATETIME if DURATIONS[self.unit].is_part_of_day else self.operand.type
 
 
 class TimeDifference(Node, frozen=True):
@@ -276,8 +264,8 @@ class TimeDifference(Node, frozen=True):
     right: Expr
 
     @property
-    def type(self) -> ValueType:
-        return I64 if self.left.type == self.right.type == DATE else F64
+    def type(self) -> types.ValueType:
+        return types.I64 if self.left.type == self.right.type == types.DATE else types.F64
 
 
 class Compare(_Condition, frozen=True):
@@ -295,7 +283,7 @@ class ListOf(Node, frozen=True):
     """A list or vector of computed items; only mutations have it."""
 
     items: tuple[Expr, ...]
-    type: ValueType
+    type: types.ValueType
 
     @property
     def nullable(self) -> bool:
@@ -421,7 +409,7 @@ class Rrf(_Score, frozen=True):
 class AggregateCall(Node, frozen=True):
     """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id.
 
-    `collect` is the list of the values in ascending order, and empty without values.
+    `collect` is the list of the values in ascending order, of entities by id, and empty without values.
     """
 
     function: Function
@@ -429,17 +417,19 @@ class AggregateCall(Node, frozen=True):
     distinct: bool = False
 
     @property
-    def type(self) -> ValueType:
+    def type(self) -> types.ValueType:
         match self.function:
             case Function.COUNT:
-                return I64
+                return types.I64
             case Function.SUM:
-                return F64 if is_float(self.argument.type) else I64
+                return types.F64 if types.is_float(self.argument.type) else types.I64
             case Function.AVG:
-                return F64
+                return types.F64
             case Function.MIN | Function.MAX:
                 return self.argument.type
             case Function.COLLECT:
+                if isinstance(self.argument, EntityRef):
+                    return types.EntityListType(self.argument.table)
                 argument_type = self.argument.type
                 return ListType(argument_type.scalar if isinstance(argument_type, ScalarType) else Scalar.STRING)
 
@@ -467,17 +457,17 @@ Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
 Computation = Negation | BinaryOperation | FunctionCall | Convert | Coalesce | Conditional | ShiftTime | TimeDifference
 Expr = Leaf | Computation | ListOf | Condition | Score | AggregateCall
 
-EVERY_ROW: Final = Literal(True, BOOL)
+EVERY_ROW: Final = Literal(True, types.BOOL)
 """The argument of `count(*)`."""
-TRUE: Final = Literal(True, BOOL)
-FALSE: Final = Literal(False, BOOL)
+TRUE: Final = Literal(True, types.BOOL)
+FALSE: Final = Literal(False, types.BOOL)
 
 
 class Field(Struct, frozen=True):
     """A column of the rows. The columns of an entity have names like `entity.column`."""
 
     name: str
-    type: ValueType
+    type: types.ValueType
     nullable: bool = False
 
 
@@ -498,7 +488,7 @@ class NamedExpression(Struct, Generic[_E_co], frozen=True):
 Fields = tuple[Field, ...]
 
 
-def entity_fields(entity: Entity, columns: Iterable[str]) -> Fields:
+def entity_fields(entity: types.Entity, columns: Iterable[str]) -> Fields:
     """Return the fields of columns of an entity."""
     fields = []
     for name in columns:

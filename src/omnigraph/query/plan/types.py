@@ -171,11 +171,17 @@ class EntityValueType(Struct, frozen=True):
     name: str
 
 
+class EntityListType(Struct, frozen=True):
+    """The type of the nodes or edges that `collect` returns."""
+
+    table: Table
+
+
 class NullType(Struct, frozen=True):
     """The type of the literal `null`, which is comparable with every type."""
 
 
-ValueType = PropertyType | EntityValueType | NullType
+ValueType = PropertyType | EntityValueType | EntityListType | NullType
 
 BOOL: Final = ScalarType(Scalar.BOOL)
 I64: Final = ScalarType(Scalar.I64)
@@ -220,7 +226,7 @@ def family_of(value_type: ValueType) -> TypeFamily:
             return _FAMILIES.get(scalar, TypeFamily.NUMBER)
         case EnumType():
             return TypeFamily.TEXT
-        case ListType():
+        case ListType() | EntityListType():
             return TypeFamily.LIST
         case VectorType():
             return TypeFamily.OPAQUE
@@ -235,6 +241,8 @@ def value_type_text(value_type: ValueType) -> str:
     match value_type:
         case EntityValueType(_, name):
             return name
+        case EntityListType(table):
+            return f"[{table.name}]"
         case NullType():
             return "null"
         case _:

@@ -19,7 +19,7 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.like import Wildcard, split_pattern
-from omnigraph.query.plan.types import BOOL, STRING, EntityValueType, NullType, PlanFacts
+from omnigraph.query.plan.types import BOOL, STRING, EntityListType, EntityValueType, NullType, PlanFacts
 from omnigraph.query.plan.walk import transform_plan, with_expressions
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.query.values import REVERSED, fit, midnight
@@ -124,7 +124,7 @@ def _coerce_comparison(operator: ComparisonOperator, left: ex.Expr, literal: ex.
     if isinstance(left, ex.Literal):
         return ex.Literal(_compare_literals(operator, left.value, literal.value), BOOL)
     column_type = left.type
-    if isinstance(column_type, EntityValueType | NullType):
+    if isinstance(column_type, EntityValueType | EntityListType | NullType):
         return ex.Compare(operator, left, literal)
     fitted = fit(operator, literal.value, column_type)
     if isinstance(fitted, bool):
@@ -144,7 +144,7 @@ def _as_datetime(value: ex.LiteralValue) -> ex.LiteralValue:
 
 def _coerce_in_list(operand: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
     operand_type = operand.type
-    if isinstance(operand_type, EntityValueType | NullType):
+    if isinstance(operand_type, EntityValueType | EntityListType | NullType):
         return ex.Literal(None, BOOL) if isinstance(operand_type, NullType) else ex.InList(operand, items)
     fitted_items: dict[ex.Expr, None] = {}
     for item in items:

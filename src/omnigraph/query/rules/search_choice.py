@@ -42,7 +42,8 @@ class RankedRequest:
     is_zero: bool = False
     """Whether the vector of the query is zero."""
     is_filtered: bool = False
-    """Whether a filter excludes rows: to read the rest from all parts of a table costs more than to read it whole."""
+    """Whether a filter excludes rows: to read the rest from all parts of a table costs more than to read it whole, and
+    the statistics of uncovered texts are those of the rest."""
     is_filter_sql: bool = True
     """Whether storage can evaluate all conditions on the rows."""
     has_table_scores: bool = False
@@ -72,14 +73,15 @@ class PredicateRequest:
 def choose_ranked(request: RankedRequest) -> SearchChoice:
     """Return the path of a ranked `nearest` or `bm25`."""
     is_vector = request.kind is IndexKind.VECTOR
-    bound = limits.SEARCH_FILTERED_BYTES if request.is_filtered else limits.SEARCH_EXACT_BYTES
+    is_part = is_vector and request.is_filtered  # `bm25` reads the texts of the whole table
+    bound = limits.SEARCH_FILTERED_BYTES if is_part else limits.SEARCH_EXACT_BYTES
     is_small = (
         request.matching_bytes <= bound and request.forced is not SearchPath.INDEX and not request.has_table_scores
     )
     if request.is_exact or request.forced is SearchPath.EXACT:
         return _exactly("requested")
     if is_small:
-        return _exactly("matching rows below 4 MiB" if request.is_filtered else "below 64 MiB")
+        return _exactly("matching rows below 4 MiB" if is_part else "below 64 MiB")
     if request.index is None:
         is_possible = not is_vector or request.vector_size % 8 == 0
         return _exactly("no index" if is_possible else "length is not a multiple of 8")
@@ -91,6 +93,8 @@ def choose_ranked(request: RankedRequest) -> SearchChoice:
         return _exactly(f"limit above {limits.SEARCH_INDEX_ROWS_MAX:,}")
     if not request.is_filter_sql:
         return _exactly("filter is not SQL")
+    if not is_vector and request.is_filtered and request.index.uncovered_fragments:
+        return _exactly("rows uncovered")
     details = _describe(request.index)
     if is_vector:
         details += f", {candidate_count(request.count):,} candidates"
@@ -119,9 +123,12 @@ def candidate_count(count: int) -> int:
     return min(limits.SEARCH_CANDIDATES_MAX, max(limits.SEARCH_CANDIDATES_MIN, limits.SEARCH_CANDIDATES_FACTOR * count))
 
 
-def probe_count(partitions: int, rows: int, matching_rows: int) -> int:
-    """Return how many partitions to read; a filter that few rows pass requires more."""
-    return max(1, min(partitions, -(-limits.SEARCH_PROBES * rows // max(matching_rows, 1))))
+def probe_count(rows: int, matching_rows: int) -> int:
+    """Return how many partitions of each segment to read at most; a filter that few rows pass requires more.
+
+    An index has the partitions of the rows that it was built over, so rows that were deleted since do not matter.
+    """
+    return min(limits.INDEX_PARTITIONS_MAX, -(-limits.SEARCH_PROBES * max(rows, 1) // max(matching_rows, 1)))
 
 
 def _exactly(reason: str) -> SearchChoice:

@@ -8,8 +8,9 @@ indexes of a version. A crash before the commit leaves only files that no versio
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import lance
@@ -40,8 +41,10 @@ NOT_POSSIBLE: Final = "not possible: the length of the vectors is not a multiple
 PARAMETERS_DIFFER: Final = "parameters differ"
 """The reason why queries do not use an index: an earlier release built it, or its options changed in the schema."""
 
+# Without this, Lance logs a warning and returns all centroids with the statistics of a vector index.
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
+
 _ROWS_PER_PARTITION: Final = 8_192
-_PARTITIONS_MAX: Final = 4_096
 _BITS: Final = 4
 _FLOAT_BYTES: Final = 4
 _LENGTH_MULTIPLE: Final = 8
@@ -113,7 +116,7 @@ def why_no_vector_index(rows: int, row_bytes: int) -> str:
 
 def partition_count(rows: int) -> int:
     """Return the number of partitions of a vector index over this many rows. Pure."""
-    return min(_PARTITIONS_MAX, max(1, rows // _ROWS_PER_PARTITION))
+    return min(limits.INDEX_PARTITIONS_MAX, max(1, rows // _ROWS_PER_PARTITION))
 
 
 def has_vectors(dataset: Dataset, column: str, fragment_ids: Sequence[int] | None = None) -> bool:
@@ -216,6 +219,8 @@ class IndexDescription:
     """Whether this release builds indexes with its parameters, apart from the options of a text index."""
     text: TextOptions = PLAIN_TEXT
     """The options of a text index."""
+    entries: int = 0
+    """The number of texts or vectors in it, with deleted ones; 0 if they were not counted."""
 
     def has_parameters(self, text: TextOptions) -> bool:
         """Return whether it is built as this release does with these options; queries do not use another index."""
@@ -238,6 +243,18 @@ class Degraded:
 
 
 Coverage = Indexed | Degraded
+
+
+def count_indexed_texts(dataset: Dataset, column: str) -> int:
+    """Return the number of texts in the text index of a column, with deleted ones."""
+    present = [index for index in read_indexes(dataset) if index.kind is IndexKind.INVERTED and index.column == column]
+    return sum(index.entries for index in count_entries(dataset, present))
+
+
+def count_entries(dataset: Dataset, indexes: Sequence[IndexDescription]) -> tuple[IndexDescription, ...]:
+    """Return the indexes with the number of texts or vectors in each. Lance keeps those of deleted and old rows."""
+    with translate_errors("read the statistics of an index", dataset.uri):
+        return tuple(replace(index, entries=_count_entries(dataset.native, index)) for index in indexes)
 
 
 def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
@@ -277,6 +294,16 @@ def coverage_of(spec: IndexSpec, indexes: Sequence[IndexDescription], rows_of_fr
     if matching and not uncovered:
         return Indexed()
     return Degraded(uncovered, sum(rows_of_fragment[number] for number in uncovered))
+
+
+def _count_entries(native: lance.LanceDataset, index: IndexDescription) -> int:
+    if index.kind is not IndexKind.INVERTED and index.kind is not IndexKind.VECTOR:
+        return 0
+    statistics: Any = native.stats.index_stats(index.name)
+    entries = 0
+    for segment in statistics["segments"]:  # without numbers if none of its fragments exists any more
+        entries += segment.get("num_docs", 0) + sum(partition["size"] for partition in segment.get("partitions", ()))
+    return int(entries)
 
 
 def _kind_of(lance_type: str) -> IndexKind | None:

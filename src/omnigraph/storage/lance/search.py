@@ -18,7 +18,6 @@ from lance.query import MatchQuery, PhraseQuery
 
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.words import PLAIN_WORDS
 
 DISTANCE: Final = "_distance"
 """The column with the distance of a vector, as the index computes it."""
@@ -58,8 +57,6 @@ def search_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows that pass the filter and match the query, in no order."""
     options: dict[str, Any] = {}
-    if isinstance(query, WordsQuery) and not len(PLAIN_WORDS.split_query(query.text)):
-        return
     if isinstance(query, VectorQuery):
         options["nearest"] = {
             "column": query.column,
