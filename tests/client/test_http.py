@@ -59,6 +59,7 @@ def test_a_write_that_was_not_sent_was_not_applied() -> None:
         url = listener.url
     error = failure(Connection(url), WRITE)
     assert (error.code, error.applied) == ("server_unreachable", Applied.NO)
+    assert str(error.args[0]).endswith(": Connection refused")
 
 
 def test_redirects_are_not_followed() -> None:

@@ -60,7 +60,7 @@ def test_a_cancelled_query_ends(client: LocalGraph) -> None:
     cancelled = Event()
     Timer(0.1, cancelled.set).start()
     with pytest.raises(OmnigraphError) as ended:
-        client.until(cancelled).query(QueryRequest(query=PRODUCT))
+        client.for_request("ada", cancelled).query(QueryRequest(query=PRODUCT))
     assert ended.value.code == "query_cancelled"
 
 

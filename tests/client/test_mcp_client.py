@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import omnigraph as og
 from tests.forked import forked_omnigraph
 from tests.server.process import ALL_PEOPLE, LINES, READ, SCHEMA, WRITE, ServerProcess, serve
 
-mcp = pytest.importorskip("mcp", reason="the package mcp is not installed; run `make setup`")
-httpx = pytest.importorskip("httpx2", reason="the package mcp is not installed; run `make setup`")
+# Its import takes a second, which every process that collects tests would spend.
+pytestmark = pytest.mark.skipif(not find_spec("mcp"), reason="the package mcp is not installed; run `make setup`")
 
 INSERT = {"query": 'query add() { insert Person { slug: "eve" } }'}
 
@@ -30,9 +31,11 @@ def path(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def over_http(server: ServerProcess, token: str) -> AsyncIterator[Any]:
+    import httpx2
+    import mcp
     from mcp.client.streamable_http import streamable_http_client
 
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=None) as http:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=None) as http:
         url = f"http://{server.address}/graphs/default/mcp"
         async with mcp.Client(streamable_http_client(url, http_client=http)) as client:
             yield client
@@ -40,6 +43,7 @@ async def over_http(server: ServerProcess, token: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def over_stdio(path: Path, *flags: str) -> AsyncIterator[Any]:
+    import mcp
     from mcp.client.stdio import stdio_client
 
     arguments = ["mcp", str(path), *flags]

@@ -6,7 +6,10 @@ the result of a query.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +24,7 @@ import omnigraph as og
 from omnigraph.base import limits
 from omnigraph.client.local import LocalGraph
 from omnigraph.client.paging import plan_wait
+from omnigraph.server import admission
 from omnigraph.server.admission import Admission, Lane
 from omnigraph.server.errors import RequestError, error_answer
 from omnigraph.server.waiting import Waiting
@@ -112,6 +116,90 @@ def test_a_request_without_a_thread() -> None:
     busy, free = anyio.run(use)
     assert (busy.status, busy.headers["Retry-After"]) == (503, "1")  # type: ignore[attr-defined]
     assert free == "free"
+
+
+def test_a_read_does_not_wait_for_longer_ones() -> None:
+    async def use() -> str:
+        lane, release = Lane("read", 8, SECONDS_MAX, is_short=True), Event()
+        async with asyncio.timeout(SECONDS_MAX), asyncio.TaskGroup() as tasks:
+            for _ in range(7):
+                tasks.create_task(lane.run(release.wait))
+            while lane.running < 7:
+                await asyncio.sleep(0)
+            try:
+                return await lane.run(lambda: "short")
+            finally:
+                release.set()
+
+    assert asyncio.run(use()) == "short"
+
+
+def test_a_cancelled_request_holds_its_place_until_its_thread_ends() -> None:
+    async def use() -> str:
+        lane, release = Lane("read", 1, 0.01), Event()
+        request = asyncio.create_task(lane.run(release.wait))
+        while not lane.running:
+            await asyncio.sleep(0)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        with pytest.raises(RequestError, match="1 requests of kind 'read' are running"):
+            await lane.run(lambda: None)
+        release.set()
+        async with asyncio.timeout(SECONDS_MAX):
+            while lane.running:
+                await asyncio.sleep(0)
+        return await lane.run(lambda: "free")
+
+    assert asyncio.run(use()) == "free"
+
+
+def test_a_busy_pool_holds_no_results_of_other_threads() -> None:
+    async def use() -> None:
+        lane, release = Lane("read", 8, SECONDS_MAX, is_short=True), Event()
+        async with asyncio.timeout(SECONDS_MAX), asyncio.TaskGroup() as tasks:
+            for _ in range(7):
+                tasks.create_task(lane.run(release.wait))
+            while lane.running < 7:
+                await asyncio.sleep(0)
+            try:
+                result = weakref.ref(await lane.run(lambda: {"long"}))
+                await asyncio.sleep(0)  # the step of the loop that delivers a result holds it
+                wait_until(lambda: gc.collect() >= 0 and result() is None, "nothing holds the result")
+            finally:
+                release.set()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_work_that_raises_stop_iteration_ends(is_short: bool) -> None:
+    async def run() -> None:
+        lane = Lane("read", 1, SECONDS_MAX, is_short=is_short)
+        async with asyncio.timeout(SECONDS_MAX):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await lane.run(lambda: next(iter(())))
+        assert lane.running == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("pool", "is_short"), [("_READ_THREADS", True), ("_THREADS", False)])
+def test_a_thread_that_cannot_start_frees_the_place(monkeypatch: pytest.MonkeyPatch, pool: str, is_short: bool) -> None:
+    stopped = ThreadPoolExecutor(1)
+    stopped.shutdown()
+
+    async def run() -> None:
+        lane = Lane("read", 1, SECONDS_MAX, is_short=is_short)
+        async with asyncio.timeout(SECONDS_MAX):
+            with monkeypatch.context() as patch:
+                patch.setattr(admission, pool, stopped)
+                with pytest.raises(RuntimeError, match="shutdown"):
+                    await lane.run(lambda: "never")
+            assert lane.running == 0
+            assert await lane.run(lambda: "next") == "next"
+
+    asyncio.run(run())
 
 
 def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,19 @@ from tests.policy.test_bundle import TEAM
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, HttpAnswer, ServerProcess, serve
 from tests.waiting import wait_until
 
-TOKENS: Final = {"act-ada": "token-ada", "act-bo": "token-bo", "stranger": "token-stranger", "auditor": "token-au"}
+TOKENS: Final = {
+    "act-ada": "token-ada",
+    "act-bo": "token-bo",
+    "stranger": "token-stranger",
+    "auditor": "token-au",
+    "author": "token-w",
+}
 AUDITORS: Final = """
 version: 1
-groups: { auditors: [auditor] }
+groups: { auditors: [auditor], authors: [author] }
 rules:
+  - id: authors-write-on-unprotected-branches
+    allow: { actors: { group: authors }, actions: [change], branch_scope: unprotected }
   - id: auditors-read-protected-branches
     allow: { actors: { group: auditors }, actions: [read], branch_scope: protected }
 """
@@ -37,6 +45,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "people.jsonl").write_text(LINES)
     graph.load(str(directory / "people.jsonl"))
     graph.create_branch("review")
+    graph.create_branch("hidden").mutate(INSERT)
     return directory
 
 
@@ -111,6 +120,69 @@ def test_changes_of_a_commit_that_the_actor_must_not_read_are_those_of_an_unknow
     unknown = ask(server, "stranger", "GET", f"commits/{commit[::-1]}/changes")
     assert denied.status == unknown.status == 404
     assert denied.body.replace(commit.encode(), b"") == unknown.body.replace(commit[::-1].encode(), b"")
+
+
+READS_OF_REFERENCES: Final = [
+    ("GET", "snapshot?snapshot=NAME", None),
+    ("GET", "schema?snapshot=NAME", None),
+    ("GET", "catalog?snapshot=NAME", None),
+    ("GET", "blob?entity=node&type=Person&id=x&property=slug&snapshot=NAME", None),
+    ("GET", "diff?from=main&to=NAME", None),
+    ("GET", "diff?from=NAME&to=main", None),
+    ("GET", "commits/NAME/changes", None),
+    ("GET", "commits/NAME", None),
+    ("POST", "query", {"query": ALL_PEOPLE, "snapshot": "NAME"}),
+    ("POST", "explain", {"query": ALL_PEOPLE, "snapshot": "NAME"}),
+    ("POST", "lint", {"files": [], "snapshot": "NAME"}),
+    ("POST", "export", {"snapshot": "NAME"}),
+    ("GET", "snapshot?branch=NAME", None),
+    ("GET", "commits?branch=NAME", None),
+    ("GET", "changes?branch=NAME", None),
+    ("POST", "mutate", {"query": INSERT, "branch": "NAME"}),
+    ("POST", "load", {"data": "", "branch": "NAME"}),
+    ("POST", "branches", {"name": "other", "from": "NAME"}),
+    ("POST", "branches/merge", {"source": "NAME", "target": "main", "dry_run": True}),
+    ("POST", "branches/merge", {"source": "main", "target": "NAME"}),
+    ("DELETE", "branches/NAME", None),
+    ("POST", "mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "query", "arguments": {"query": ALL_PEOPLE, "snapshot": "NAME"}}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("actor", ["auditor", "stranger"])
+def test_a_denied_name_gets_the_response_of_an_unknown_one(server: ServerProcess, directory: Path, actor: str) -> None:
+    """The auditor reads protected branches, and the stranger nothing: neither may list branches or commits."""
+    commit = og.open(str(directory / "graph.omni"), branch="hidden").log()[0].id
+    names = ("hidden", "absent", commit, commit[::-1], commit[-8:], "01")
+    for method, path, document in READS_OF_REFERENCES:
+        responses = set()
+        for name in names:
+            body = None if document is None else json.loads(json.dumps(document).replace("NAME", name))
+            answer = ask(server, actor, method, path.replace("NAME", name), body)
+            responses.add((answer.status, answer.body.replace(name.encode(), b"NAME")))
+        assert len(responses) == 1, (path, responses)
+        assert responses.pop()[0] == {"commits/NAME/changes": 404, "mcp": 200}.get(path, 403), path
+
+
+def test_a_missing_branch_does_not_name_the_others_to_an_actor_that_may_not_list_them(server: ServerProcess) -> None:
+    """The author writes on unprotected branches, existing or not, and may not list them."""
+    call = {"name": "mutate", "arguments": {"query": INSERT, "branch": "absent"}}
+    agent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    requests = (
+        ("mutate", {"query": INSERT, "branch": "absent"}),
+        ("load", {"data": "", "branch": "absent"}),
+        ("mcp", agent),
+    )
+    for path, document in requests:
+        for actor, is_listed in (("author", False), ("act-bo", True)):
+            body = ask(server, actor, "POST", path, document).body
+            assert b"no branch 'absent'" in body
+            assert (b"hidden" in body) is is_listed, (path, body)
+
+
+def test_an_actor_that_may_list_names_learns_what_is_wrong(server: ServerProcess) -> None:
+    unknown = ask(server, "act-bo", "GET", "snapshot?snapshot=absent")
+    assert (unknown.status, unknown.document["error_code"]) == (404, "reference_missing")
 
 
 def test_branches_say_what_the_policy_protects(server: ServerProcess) -> None:

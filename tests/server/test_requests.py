@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.base import limits
 from tests.server.process import ALL_PEOPLE, LINES, ServerProcess
 
 
@@ -127,6 +128,16 @@ def test_load_of_lines(server: ServerProcess) -> None:
     assert again.document["kind"] == "conflict"
     assert again.document["key_conflict"]["entity_id"] == "line"
     assert server.send("POST", "load/ndjson?branch=none", body=body, headers=headers).status == 404
+
+
+def test_the_longest_load(server: ServerProcess) -> None:
+    start, end = '{"type":"Team","data":{"name":"', '"}}\n'
+    line_bytes = limits.SERVER_LOAD_BYTES_MAX // 32
+    names = [f"{number:02}".ljust(line_bytes - len(start + end), "x") for number in range(32)]
+    body = "".join(f"{start}{name}{end}" for name in names)
+    assert len(body) == limits.SERVER_LOAD_BYTES_MAX
+    loaded = server.send("POST", "load/ndjson", body=body, headers={"Content-Type": "application/x-ndjson"})
+    assert (loaded.status, loaded.document["total_entities"]) == (200, 32)
 
 
 def test_a_patch_keeps_what_a_line_omits(server: ServerProcess) -> None:

@@ -19,11 +19,13 @@ import pyarrow as pa
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.api.texts import build_schema, read_schema, source_name
 from omnigraph.base.decoding import convert
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.client.credentials import find_token
 from omnigraph.client.errors import conflict_of_document
+from omnigraph.client.export import export_lines
 from omnigraph.client.http import Connection
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.client.remote import HttpGraph, choose_graph
@@ -44,6 +46,9 @@ from omnigraph.graph.merge.run import MergeOutcome, MergeResult, TableCounts
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep
 from omnigraph.maintenance.indexed_load import LoadResult
+from omnigraph.pipeline.export.run import ExportResult
+from omnigraph.pipeline.export.target import TargetKind
+from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.load.plan import require_mode
 from omnigraph.query.checks.run import check_query
 from omnigraph.query.parser import parse_queries
@@ -55,6 +60,8 @@ from omnigraph.schema.evolution.steps import Cost, UpdateText
 from omnigraph.wire import requests as wr
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from omnigraph.schema.catalog import Catalog
     from omnigraph.wire.changes import ChangeBlockOutput, ChangeFeedOutput, CommitChangesOutput, DiffOutput
     from omnigraph.wire.commits import BranchOutput
@@ -82,9 +89,16 @@ def connect(url: str, graph: str | None = None, token: str | None = None, *, ins
     return RemoteGraph(HttpGraph(connection=connection, graph_id=graph_id))
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteGraph:
-    """A graph of a server, on one branch. `connect` returns it; its methods return what those of `Graph` return."""
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteGraph(Displayed):
+    """A graph of a server, on one branch. `connect` returns it; its methods return what those of `Graph` return.
+
+    Example:
+        >>> served
+        RemoteGraph
+          uri     http...graphs/default
+          branch  main
+    """
 
     client: HttpGraph
     branch: str = "main"
@@ -96,10 +110,31 @@ class RemoteGraph:
         """The address of the graph."""
         return f"{self.client.connection.url}/{self.client.uri}"
 
+    def summary(self) -> Mapping[str, object]:
+        return {"uri": self.uri, "branch": self.branch}
+
     @property
     def schema(self) -> str:
         """The schema of the newest state, as text."""
         return self.client.schema(self._state(None)).schema_source
+
+    def close(self) -> None:
+        """Close the connections to the server. A graph in a `with` statement is closed at its end.
+
+        Example:
+            >>> with og.connect(url) as served:
+            ...     served.branch
+            'main'
+        """
+        self.client.connection.close()
+
+    def __enter__(self) -> RemoteGraph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     # Queries
 
@@ -228,29 +263,28 @@ class RemoteGraph:
 
     def export(
         self, out: str | PathLike[str] | BinaryIO, *, types: Iterable[str] | None = None, as_of: str | None = None
-    ) -> None:
+    ) -> ExportResult:
         """Write the graph as lines of graph data, to a file or an open binary file.
 
         Example:
-            >>> import io
-            >>> file = io.BytesIO()
-            >>> served.export(file)
-            >>> len(file.getvalue().splitlines())
+            >>> served.export("people.jsonl").total
             3
         """
-        state = msgspec.to_builtins(self._state(as_of))
-        request = wr.ExportStateRequest(type_names=None if types is None else list(types), **state)
-        if not isinstance(out, str | PathLike):
-            self.client.export(request, out)
-            return
-        path = Path(fspath(out))
-        part = path.with_name(f".{path.name}.part")
-        try:
-            with part.open("wb") as file:
-                self.client.export(request, file)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        names = None if types is None else list(types)
+        document = export_lines(self.client, self._state(as_of), self.branch, names, out)
+        counts = {
+            f"{kind}:{exported.name}": exported.entities_exported
+            for kind, members in (("node", document.nodes), ("edge", document.edges))
+            for exported in members
+        }
+        return ExportResult(
+            counts=counts,
+            commit=CommitId(document.graph_commit_id),
+            files=tuple(document.files),
+            size_bytes=document.size_bytes,
+            kind=TargetKind.FILE if document.files else TargetKind.STREAM,
+            format=ExportFormat.NDJSON,
+        )
 
     # Branches
 

@@ -1,7 +1,7 @@
-"""Requests to a server: one connection pool, no redirects, a bounded number of attempts, and errors as our errors.
+"""Requests to a server: one connection pool, no redirects, a bounded number of attempts, and Omnigraph's errors.
 
-Reads are sent again after a connection error or a busy server. A write is never sent again: if its response is lost,
-the error says that it is unknown whether the write was applied.
+`GET` and `HEAD` requests are sent again after a connection error or a busy server; all others are sent once. If the
+response of a write is lost, the error says that it is unknown whether the write was applied.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ CONTRACT_VERSION: Final = "0.13"
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 120.0
 _ATTEMPTS: Final = 3
+_PAUSE_SECONDS: Final = 0.2
 _PAUSE_SECONDS_MAX: Final = 10.0
 _BUSY: Final = frozenset({429, 502, 503, 504})
 _CHUNK_BYTES: Final = 64 * 1024
@@ -39,7 +40,7 @@ Document = TypeVar("Document")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One request. `is_write`: it changes something, so it is sent once."""
+    """One request. `is_write`: it changes something, so its errors say whether it was applied."""
 
     method: str
     path: str
@@ -56,7 +57,7 @@ class Connection:
     """A server by its address, with the token for it."""
 
     def __init__(self, url: str, token: str | None = None, *, is_insecure: bool = False) -> None:
-        self.url = check_url(url)
+        self.url = normalize_url(url)
         if token is not None and not is_insecure:
             require_secure(self.url)
         self._headers = {CONTRACT: CONTRACT_VERSION, "Accept-Encoding": "gzip"}
@@ -65,8 +66,12 @@ class Connection:
         self._pool = urllib3.PoolManager(retries=False)
         self._warned = False
 
+    def close(self) -> None:
+        """Close the connections to the server; the next request opens one again."""
+        self._pool.clear()
+
     def send(self, request: HttpRequest) -> bytes:
-        """Return the body of a response; raise the error that the server sent, or that it did not answer."""
+        """Return the body of a response; raise the error that the server sent, or an error if it did not answer."""
         response = self._open(request, preload=True)
         return bytes(response.data)
 
@@ -76,7 +81,7 @@ class Connection:
         try:
             yield from response.stream(_CHUNK_BYTES, decode_content=True)
         except HTTPError as error:
-            raise self._unreachable(request, error) from error
+            raise self._make_unreachable_error(request, error) from error
         finally:
             response.release_conn()
 
@@ -93,24 +98,24 @@ class Connection:
                 raise
             except HTTPError as error:
                 if is_last:
-                    raise self._unreachable(request, error) from error
-                SYSTEM_CLOCK.sleep(attempt * 0.2)
+                    raise self._make_unreachable_error(request, error) from error
+                SYSTEM_CLOCK.sleep(attempt * _PAUSE_SECONDS)
                 continue
             if response.status == 200:
                 self._check_contract(request, response)
                 return response
             if response.status in _BUSY and not is_last:
                 response.drain_conn()
-                SYSTEM_CLOCK.sleep(_pause(response, attempt))
+                SYSTEM_CLOCK.sleep(_pause_seconds(response, attempt))
                 continue
-            raise self._failed(request, response)
+            raise self._make_response_error(request, response)
         raise AssertionError("every attempt returns or raises")
 
     def _send(self, request: HttpRequest, *, preload: bool) -> urllib3.BaseHTTPResponse:
         headers = {**self._headers, "X-Request-Id": uuid4().hex, **request.headers}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
-        fields = [(name, text) for name, value in request.parameters.items() for text in _texts(value)]
+        fields = [(name, text) for name, value in request.parameters.items() for text in _parameter_texts(value)]
         query = "&".join(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in fields)
         return self._pool.request(
             request.method,
@@ -140,12 +145,12 @@ class Connection:
                 f"got {version or 'none'}",
                 code="contract_mismatch",
                 kind=ErrorKind.CONFLICT,
-                hint="The write was applied. Use the release of the server.",
+                hint="The write was applied. Install the release of Omnigraph that the server runs.",
             )
             failure.applied = Applied.YES
             raise failure
 
-    def _failed(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> OmnigraphError:
+    def _make_response_error(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> OmnigraphError:
         """Return the error that a response describes."""
         try:
             document = msgspec.json.decode(response.data, type=dict[str, Any])
@@ -153,40 +158,42 @@ class Connection:
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, HTTPError):
             failure = RemoteError(
                 f"the server at {self.url} answered {request.method} {request.path} with status {response.status} and "
-                "no document of Omnigraph",
+                "without an error document of Omnigraph",
                 code="server_answer",
                 kind=KINDS_OF_STATUSES.get(response.status, ErrorKind.INTERNAL),
                 hint="Pass the address of the service root, with the prefix of a proxy if it has one.",
             )
             if request.is_write and response.status >= 500:
-                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
+                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN_ADVICE
             return failure
         if response.status == 401 and "Authorization" not in self._headers:
             return RemoteError(
                 f"the server at {self.url} requires a token",
                 code="credentials_missing",
                 kind=ErrorKind.UNAUTHORIZED,
-                hint="Log in to the server, or set its token in the environment.",
+                hint="Run `omnigraph login NAME` for a server of the operator file, or set OMNIGRAPH_BEARER_TOKEN.",
             )
         return error_of_document(message, document, response.status)
 
     def decode(self, request: HttpRequest, body: bytes, kind: type[Document]) -> Document:
-        """Return the document of a response; raise if it is another one."""
+        """Return the document of a response; raise if it is not a document of this type."""
         try:
             return decode_json(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             failure = RemoteError(
-                f"the server at {self.url} answered {request.method} {request.path} with another document: {error}",
+                f"the server at {self.url} answered {request.method} {request.path} with an unexpected "
+                f"document: {error}",
                 code="server_answer",
                 kind=ErrorKind.INTERNAL,
-                hint="Use the release of the server.",
+                hint="Install the release of Omnigraph that the server runs.",
             )
             if request.is_write:
-                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
+                failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN_ADVICE
             raise failure from error
 
-    def _unreachable(self, request: HttpRequest, error: HTTPError) -> RemoteError:
-        reason = " ".join(str(error).split())[:200]
+    def _make_unreachable_error(self, request: HttpRequest, error: HTTPError) -> RemoteError:
+        cause = error.__cause__  # the text of urllib3's own error begins with the representation of a connection
+        reason = " ".join((getattr(cause, "strerror", None) or str(cause or error)).split())[:200]
         failure = RemoteError(
             f"the server at {self.url} did not answer {request.method} {request.path}: {reason}",
             code="server_unreachable",
@@ -196,15 +203,15 @@ class Connection:
         if request.is_write and isinstance(error, _NOT_CONNECTED):
             failure.applied = Applied.NO
         elif request.is_write:
-            failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN
+            failure.applied, failure.advice = Applied.UNKNOWN, _UNKNOWN_ADVICE
         return failure
 
 
 _NOT_CONNECTED: Final = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-_UNKNOWN: Final = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
+_UNKNOWN_ADVICE: Final = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
 
 
-def check_url(url: str) -> str:
+def normalize_url(url: str) -> str:
     """Return the address of a server without a slash at its end; raise if it is not one."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
@@ -227,14 +234,14 @@ def require_secure(url: str) -> None:
         )
 
 
-def _pause(response: urllib3.BaseHTTPResponse, attempt: int) -> float:
+def _pause_seconds(response: urllib3.BaseHTTPResponse, attempt: int) -> float:
     after = response.headers.get("Retry-After", "")
-    return min(float(after) if after.isdecimal() else attempt * 0.2, _PAUSE_SECONDS_MAX)
+    return min(float(after) if after.isdecimal() else attempt * _PAUSE_SECONDS, _PAUSE_SECONDS_MAX)
 
 
-def _texts(value: Any) -> list[str]:
+def _parameter_texts(value: Any) -> list[str]:
     if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
+        return [text for item in value for text in _parameter_texts(item)]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     return [str(value)]

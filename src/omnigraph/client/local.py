@@ -18,7 +18,7 @@ from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError, Usag
 from omnigraph.client import history
 from omnigraph.client.paging import plan_wait
 from omnigraph.engine.options import NO_LIMITS
-from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.manifest.refs import read_named_commit, read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.wire.changes import ChangeFeedOutput, CommitChangesOutput, DiffOutput
 from omnigraph.wire.commits import (
@@ -105,23 +105,20 @@ class LocalGraph:
         """Return the graph with a provider that creates the vectors of the texts of its queries."""
         return replace(self, graph=replace(self.graph, provider=provider))
 
-    def as_actor(self, actor: str) -> LocalGraph:
-        """Return the graph as another actor writes it."""
-        return replace(self, graph=replace(self.graph, actor=actor))
-
-    def until(self, cancelled: Event) -> LocalGraph:
-        """Return the graph with queries that end when an event is set."""
-        return replace(self, limits=replace(self.limits, cancelled=cancelled))
+    def for_request(self, actor: str, cancelled: Event, *, wide_as_text: bool = False) -> LocalGraph:
+        """Return the graph as an actor reads and writes it, with queries that end when the event is set."""
+        return replace(
+            self,
+            graph=replace(self.graph, actor=actor),
+            limits=replace(self.limits, cancelled=cancelled),
+            wide_as_text=wide_as_text,
+        )
 
     # Reading
 
-    def branch_of(self, state: wr.StateParameters) -> str:
-        """Return the branch of a state; that of a commit is the branch that it was written on."""
-        return (state.branch or MAIN).strip() if state.snapshot is None else self._read(state).branch.name
-
-    def branch_of_name(self, name: str) -> str:
-        """Return the branch of a branch or commit."""
-        return read_reference(self.graph.location, name.strip()).branch.name
+    def branch_of(self, name: str) -> str:
+        """Return the branch of a branch or commit; that of a commit is the branch that it was written on."""
+        return read_named_commit(self.graph.location, name)[0].branch.name
 
     def has_branch(self, name: str) -> bool:
         """Return whether a branch exists."""
@@ -358,16 +355,21 @@ class LocalGraph:
 
     def _read(self, state: wr.StateParameters) -> Snapshot:
         if state.branch is not None and state.snapshot is not None:
-            raise UsageError(
-                "`branch` and `snapshot` cannot be used together",
-                code="state_twice",
-                hint="Pass the branch for its newest state, or the commit as `snapshot`.",
-            )
+            raise state_repeated()
         if state.snapshot is not None:
-            return read_reference(self.graph.location, state.snapshot)
+            return read_reference(self.graph.location, state.snapshot.strip())
         if self.as_of is not None:
             return self._on(state.branch or MAIN).snapshot(self.as_of)
         return read_snapshot(self.graph.location, (state.branch or MAIN).strip())
+
+
+def state_repeated() -> UsageError:
+    """Return the error for a state with a branch and a commit."""
+    return UsageError(
+        "`branch` and `snapshot` cannot be used together",
+        code="state_twice",
+        hint="Pass the branch for its newest state, or the commit as `snapshot`.",
+    )
 
 
 def _no_stored_queries() -> NotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -102,6 +103,12 @@ def to_arrow(values: list[Any], kind: Any) -> Any:
         mask = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        if pa.types.is_struct(kind.value_type):
+            offsets = pa.array([0, *accumulate(len(value or ()) for value in values)], pa.int32())
+            items = to_arrow([item for value in values for item in value or ()], kind.value_type)
+            return pa.ListArray.from_arrays(
+                offsets, items, type=kind, mask=pa.array([value is None for value in values])
+            )
         if not _is_text_in_json(kind.value_type):
             return pa.array(values, kind)
         texts = pa.array(values, pa.list_(pa.utf8()))

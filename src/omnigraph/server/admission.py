@@ -5,70 +5,121 @@ A request waits a short time for a place and is then rejected, so that a busy se
 
 from __future__ import annotations
 
-import math
+import asyncio
 import os
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
-
-import anyio
-import anyio.to_thread
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
 from omnigraph.server.errors import RequestError
 
 Work = TypeVar("Work")
-_UNLIMITED: Final = anyio.CapacityLimiter(math.inf)
+_THREADS: Final = ThreadPoolExecutor(1_024, "omnigraph-request")
+"""The threads of all requests, which start when they are first needed; the lanes limit how many run."""
+_READ_THREADS: Final = ThreadPoolExecutor(2, "omnigraph-read")
+"""The threads in which reads start: most are short, and more threads would compete for the lock of the interpreter."""
+_QUEUED_SECONDS: Final = 0.005
+"""How long a read waits for these threads, which longer reads may hold, before it gets another thread."""
 
 
 class Lane:
     """A number of threads for one kind of request."""
 
-    def __init__(self, name: str, places: int, wait_seconds: float) -> None:
+    def __init__(self, name: str, places: int, wait_seconds: float, *, is_short: bool = False) -> None:
         self.name = name
-        self._limiter = anyio.CapacityLimiter(places)
-        self._wait_seconds = wait_seconds
-
-    @property
-    def running(self) -> int:
+        self.running = 0
         """How many requests run."""
-        return self._limiter.borrowed_tokens
+        self._count = places
+        self._places = asyncio.Semaphore(places)
+        self._wait_seconds = wait_seconds
+        self._is_short = is_short
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold a place; raise if none becomes free in time."""
-        holder = object()
-        try:
-            self._limiter.acquire_on_behalf_of_nowait(holder)  # without a timer, which most requests do not need
-        except anyio.WouldBlock:
-            await self._wait_for_place(holder)
+        await self._take_place()
         try:
             yield
         finally:
-            self._limiter.release_on_behalf_of(holder)
+            self._free_place()
 
-    async def _wait_for_place(self, holder: object) -> None:
-        with anyio.move_on_after(self._wait_seconds) as waiting:
-            await self._limiter.acquire_on_behalf_of(holder)
-        if waiting.cancelled_caught:
+    async def run(self, work: Callable[[], Work]) -> Work:
+        """Run a function in a thread. It completes, and holds its place, even if the request ends."""
+        await self._take_place()
+        return await run_in_thread(work, self._free_place, is_short=self._is_short)
+
+    async def _take_place(self) -> None:
+        try:
+            if self._places.locked():
+                async with asyncio.timeout(self._wait_seconds):
+                    await self._places.acquire()
+            else:
+                await self._places.acquire()  # without a timer, which most requests do not need
+        except TimeoutError as error:
             raise RequestError(
-                f"the server is busy: {self._limiter.total_tokens:g} requests of kind '{self.name}' are running",
+                f"the server is busy: {self._count} requests of kind '{self.name}' are running",
                 code="server_busy",
                 kind=ErrorKind.UNAVAILABLE,
                 hint="Repeat the request later.",
-            )
+            ) from error
+        self.running += 1
 
-    async def run(self, work: Callable[[], Work]) -> Work:
-        """Run a function in a thread. It completes even if the request ends."""
-        async with self.place():
-            return await run_in_thread(work)
+    def _free_place(self) -> None:
+        self.running -= 1
+        self._places.release()
 
 
-async def run_in_thread(work: Callable[[], Work]) -> Work:
-    """Run a function in a thread; the lanes limit how many run."""
-    return await anyio.to_thread.run_sync(work, limiter=_UNLIMITED)
+async def run_in_thread(
+    work: Callable[[], Work], ended: Callable[[], None] = lambda: None, *, is_short: bool = False
+) -> Work:
+    """Run a function in a thread, and call `ended` at its end, also if the caller is cancelled and does not wait."""
+    loop = asyncio.get_running_loop()
+    outcomes: list[asyncio.Future[Future[tuple[Work] | None]]] = [loop.create_future()]
+    pending = [work]  # both are emptied: the slower of two pools may hold these functions for long
+
+    def run() -> tuple[Work] | None:
+        return (pending.pop()(),) if is_taken.acquire(blocking=False) else None
+
+    def start(threads: ThreadPoolExecutor) -> None:
+        threads.submit(run).add_done_callback(report)
+
+    def report(done: Future[tuple[Work] | None]) -> None:
+        if done.exception() is not None or done.result() is not None:
+            loop.call_soon_threadsafe(finish, done)
+
+    def end() -> None:
+        ended()
+        if timer is not None:
+            timer.cancel()
+
+    def finish(done: Future[tuple[Work] | None]) -> None:
+        end()
+        waited = outcomes.pop()
+        if not waited.done():
+            waited.set_result(done)  # not the error itself: a future of asyncio takes no StopIteration
+
+    is_taken = threading.Lock()
+    timer = loop.call_later(_QUEUED_SECONDS, start, _THREADS) if is_short else None
+    try:
+        start(_READ_THREADS if is_short else _THREADS)
+    except RuntimeError:  # the system starts no more threads
+        if is_taken.acquire(blocking=False):
+            end()
+        raise
+    result = (await outcomes[0]).result()
+    assert result is not None, "the thread that took the work reports its result"
+    return result[0]
+
+
+def end_threads() -> None:
+    """Wait for the threads, also those of requests whose client disconnected; none starts again."""
+    for threads in (_THREADS, _READ_THREADS):
+        threads.shutdown()
 
 
 class Admission:
@@ -78,7 +129,7 @@ class Admission:
         cores = os.cpu_count() or 1
         low, high = limits.SERVER_READ_THREADS_MIN, limits.SERVER_READ_THREADS_MAX
         self.read_threads = min(max(2 * cores, low), high)
-        self.reads = Lane("read", self.read_threads, limits.SERVER_THREAD_WAIT_SECONDS)
+        self.reads = Lane("read", self.read_threads, limits.SERVER_THREAD_WAIT_SECONDS, is_short=True)
         self.writes = Lane("write", limits.SERVER_WRITE_THREADS, limits.SERVER_THREAD_WAIT_SECONDS)
         self.streams = Lane("stream", limits.SERVER_STREAMS, limits.SERVER_STREAM_WAIT_SECONDS)
         self._changes: Counter[str] = Counter()

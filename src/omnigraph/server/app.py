@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -42,7 +43,7 @@ from omnigraph.server.bodies import (
 )
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import ErrorAnswer, RequestError, error_answer, hide_locations
-from omnigraph.server.gate import ActionGate, GraphAction, Subject
+from omnigraph.server.gate import ActionGate, GraphAction, Subject, hide_branches, require_access
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
@@ -66,8 +67,6 @@ from omnigraph.wire.service import (
 )
 
 if TYPE_CHECKING:
-    from threading import Event
-
     from starlette.requests import Request as WebRequest
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -121,11 +120,12 @@ def make_app(serving: Serving) -> ASGIApp:
         "metrics": lambda serving, _: serving.metrics.render(),
     }
     routes = [
+        WebRoute(f"/graphs/{{graph_id}}{route.path}", _endpoint(serving, route), methods=[route.method])
+        for route in ROUTES
+    ]
+    routes += [
         WebRoute(route.path, _server_endpoint(serving, route, answers[route.operation])) for route in SERVER_ROUTES
     ]
-    for graph_route in ROUTES:
-        endpoint = _endpoint(serving, graph_route)
-        routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
     handlers: Any = {
         404: _unknown_address,
         405: _unknown_method,
@@ -180,12 +180,13 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
         actor = _authenticate(serving, request)
         check_contract(request)
-        served = _find_graph(serving, request.path_params["graph_id"], actor)
-        graph = served.graph.as_actor(actor)
-        graph = replace(graph, wide_as_text=_WIDE_AS_TEXT.search(request.headers.get("accept", "")) is not None)
+        served = _find_graph(serving, request, actor)
+        cancelled = Event()
+        wide_as_text = _WIDE_AS_TEXT.search(request.headers.get("accept", "")) is not None
         check_length(request, route.body_bytes_max)
         call = RouteCall(
-            graph=graph,
+            graph=served.graph.for_request(actor, cancelled, wide_as_text=wide_as_text),
+            cancelled=cancelled,
             path=request.path_params,
             parameters=decode_parameters(request, route.parameters),
             condition=read_condition(request, route),
@@ -218,7 +219,7 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             raise RequestError(
                 f"pages of {origin} may not use this server", code="origin_denied", kind=ErrorKind.FORBIDDEN
             )
-        served = _find_graph(serving, request.path_params["graph_id"], actor)
+        served = _find_graph(serving, request, actor)
         decode_parameters(request, NoParameters)
         check_length(request, limits.SERVER_BODY_BYTES_MAX)
         require_content_type(request, "application/json")
@@ -245,8 +246,10 @@ async def _call_tool(serving: Serving, served: ServedGraph, called: ToolCall, re
     route = _ROUTES_BY_OPERATION[called.tool.operation]
     arguments = called.arguments
     name = getattr(arguments, "name", "")
+    cancelled = Event()
     call = RouteCall(
-        graph=served.graph.as_actor(actor),
+        graph=served.graph.for_request(actor, cancelled),
+        cancelled=cancelled,
         path={"commit": getattr(arguments, "commit", ""), "branch": name, "name": name},
         parameters=arguments,
         body=arguments,
@@ -316,11 +319,8 @@ async def _read(
 ) -> Work:
     """Return what `finish` makes of the document. It runs in the same thread, because a document can be long."""
 
-    def work(cancelled: Event) -> Work:
-        return finish(route.run(replace(call, graph=call.graph.until(cancelled))))
-
-    reads = serving.admission.reads
-    return await run_until_disconnect(request, lambda cancelled: reads.run(partial(work, cancelled)))
+    work = serving.admission.reads.run(lambda: finish(route.run(call)))
+    return await run_until_disconnect(request, call.cancelled, work)
 
 
 async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
@@ -329,7 +329,7 @@ async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebReq
     wait = plan_wait(call.parameters, page)
     if wait is None:
         return page
-    await run_until_disconnect(request, lambda _: serving.waiting.wait(call.graph, wait))
+    await run_until_disconnect(request, call.cancelled, serving.waiting.wait(call.graph, wait))
     return await _read(serving, route, replace(call, parameters=wait.following), request)
 
 
@@ -349,7 +349,7 @@ def _authorize(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> N
         gate.require(actor, GraphAction.READ, Subject(branch=subject.target))
         return
     try:
-        gate.require(actor, route.action, subject)
+        require_access(gate, actor, route.action, subject, call.graph.branch_of)
     except OmnigraphError as denied:
         if route.missing is None or denied.kind is not ErrorKind.FORBIDDEN:
             raise
@@ -362,7 +362,7 @@ def _authorize(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> N
 async def _authorize_effect(gate: ActionGate, route: Route, call: RouteCall, actor: str) -> None:
     """Raise unless the actor may also do what the action leads to."""
     if route.then is not None:
-        await run_in_thread(partial(gate.require, actor, *route.then(call)))
+        await run_in_thread(partial(require_access, gate, actor, *route.then(call), call.graph.branch_of))
 
 
 def _may_delete(gate: ActionGate, actor: str) -> Callable[[str], None]:
@@ -378,14 +378,17 @@ def _authenticate(serving: Serving, request: WebRequest) -> str:
     return actor
 
 
-def _find_graph(serving: Serving, graph_id: str, actor: str) -> ServedGraph:
+def _find_graph(serving: Serving, request: WebRequest, actor: str) -> ServedGraph:
+    graph_id = request.path_params["graph_id"]
     if _GRAPH_ID.fullmatch(graph_id) is None:
         raise RequestError(
             "invalid graph id: expected 1 to 64 letters, digits and '-'",
             code="graph_id_invalid",
             hint="Send `GET /graphs` for the graphs of the server.",
         )
-    return serving.current().find(graph_id, actor)
+    served = serving.current().find(graph_id, actor)
+    request.scope["omnigraph.gate"] = served.gate
+    return served
 
 
 def json_response(document: Any, request: WebRequest, status: int = 200) -> Response:
@@ -458,7 +461,10 @@ async def _failed(request: WebRequest, error: Exception) -> Response:
 
 
 def _error_document(request: WebRequest, error: OmnigraphError) -> ErrorAnswer:
-    """Return the answer for an error, without locations. The log has what the answer hides."""
+    """Return the answer for an error, without what the actor must not know. The log has what the answer hides."""
+    gate = request.scope.get("omnigraph.gate")
+    if gate is not None:
+        error = hide_branches(gate, request.scope["omnigraph.actor"], error)
     answer = error_answer(error)
     if answer.status == 500:
         log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])

@@ -5,10 +5,10 @@ In: a request and its route. Out: values of `wire`, or an error that names what 
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
 import msgspec
 
 from omnigraph.base import limits
@@ -137,7 +137,7 @@ async def receive(request: WebRequest, size_max: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        with anyio.fail_after(limits.SERVER_BODY_SECONDS_MAX):
+        async with asyncio.timeout(limits.SERVER_BODY_SECONDS_MAX):
             async for part in request.stream():
                 size += len(part)
                 if size > size_max:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from omnigraph.base.authorization import AccessAction, Authority
-from omnigraph.base.errors import ErrorKind
+from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
+from omnigraph.graph.manifest.refs import missing_reference
 from omnigraph.policy.cedar import CompiledPolicy
 from omnigraph.policy.decide import PolicyDecision
 from omnigraph.policy.gate import PolicyGate
@@ -43,6 +44,8 @@ class Subject:
     branch: str | None = None
     target: str | None = None
     query: str | None = None
+    references: tuple[str, ...] = ()
+    """Branches or commits by name: the action concerns the branch of each of them."""
 
 
 class ActionGate(Protocol):
@@ -98,14 +101,10 @@ class PolicyActionGate:
     depends_on_subject = True
 
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
-        """Raise unless the policy allows it. A read of two branches must be allowed for each of them."""
+        """Raise unless the policy allows it."""
         gate = PolicyGate(self.policy(), _log_decision)
         name = AccessAction(action.value)
-        if action is GraphAction.READ and subject.target is not None:
-            gate.check(Authority(action=name, branch=subject.branch), actor)
-            gate.check(Authority(action=name, branch=subject.target), actor)
-        else:
-            gate.check(Authority(action=name, branch=subject.branch, target=subject.target, query=subject.query), actor)
+        gate.check(Authority(action=name, branch=subject.branch, target=subject.target, query=subject.query), actor)
 
     def allowed(self, actor: str) -> dict[GraphAction, str]:
         """Return for each action on how many branches the policy allows it."""
@@ -116,6 +115,47 @@ class PolicyActionGate:
     def protects(self) -> Callable[[str], bool]:
         """Return a function that returns whether the policy protects a branch."""
         return self.policy().bundle.is_protected
+
+
+def require_access(
+    gate: ActionGate, actor: str, action: GraphAction, subject: Subject, find_branch: Callable[[str], str]
+) -> None:
+    """Raise unless the actor may do it.
+
+    An actor that may not list branches and commits gets the same error for a reference that it must not use and for
+    one that does not exist.
+    """
+    if not subject.references:
+        gate.require(actor, action, subject)
+    for name in subject.references:
+        try:
+            gate.require(actor, action, Subject(branch=find_branch(name)))
+        except OmnigraphError as error:
+            if error.kind not in _REVEALING or may_list(gate, actor):
+                raise
+            gate.require(actor, action, Subject())
+            raise missing_reference(name) from error
+
+
+BRANCH_MISSING: Final = "branch_missing"
+_REVEALING: Final = frozenset({ErrorKind.FORBIDDEN, ErrorKind.NOT_FOUND, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED})
+"""The kinds of errors that depend on whether a branch or commit exists."""
+
+
+def may_list(gate: ActionGate, actor: str) -> bool:
+    """Return whether an actor may list the branches and commits of a graph."""
+    try:
+        gate.require(actor, GraphAction.READ, Subject())
+    except OmnigraphError:
+        return False
+    return True
+
+
+def hide_branches(gate: ActionGate, actor: str, error: OmnigraphError) -> OmnigraphError:
+    """Return an error about a missing branch without the names of the existing ones, if the actor may not list them."""
+    if error.code != BRANCH_MISSING or may_list(gate, actor):
+        return error
+    return NotFoundError(error.message, code=BRANCH_MISSING, facts={"branch": error.facts["branch"]})
 
 
 @dataclass(frozen=True, slots=True)

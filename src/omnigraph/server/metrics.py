@@ -25,6 +25,7 @@ class Metrics:
         self._seconds = Histogram(
             "omnigraph_request_seconds", "How long requests took", ("method", "route"), registry=self._registry
         )
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._commits = Counter("omnigraph_commits", "Commits of this server", registry=self._registry)
         running = Gauge("omnigraph_running", "Running requests by kind", ("kind",), registry=self._registry)
         for lane in (admission.reads, admission.writes, admission.streams):
@@ -39,8 +40,12 @@ class Metrics:
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        labels = method, route, status
+        if labels not in self._children:
+            self._children[labels] = self._requests.labels(*labels), self._seconds.labels(method, route)
+        requests, times = self._children[labels]
+        requests.inc()
+        times.observe(seconds)
 
     def count_commit(self) -> None:
         """Count a commit."""

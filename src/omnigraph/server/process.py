@@ -27,6 +27,7 @@ from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.client.local import LocalGraph
 from omnigraph.cluster.ledger import LedgerStore
+from omnigraph.embedding.settings import read_settings
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph.managed import require_unmanaged
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -34,7 +35,7 @@ from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.policy.bundle import BundleKind
 from omnigraph.policy.cedar import CompiledPolicy
 from omnigraph.policy.files import read_policy
-from omnigraph.server.admission import Admission
+from omnigraph.server.admission import Admission, end_threads
 from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
@@ -78,6 +79,7 @@ class ServerSettings:
 def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> int:
     """Serve until a signal ends the process; return the exit code."""
     tokens = read_tokens(environment)
+    read_settings(environment)  # a malformed embedding provider ends the process now, not the first query with a text
     is_unauthenticated = settings.is_unauthenticated or read_flag(environment, UNAUTHENTICATED)
 
     def choose_state(has_policy: bool) -> AccessState:
@@ -123,6 +125,7 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         http="httptools",
         loop="asyncio",
         lifespan="off",
+        timeout_keep_alive=limits.SERVER_KEEP_ALIVE_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -273,6 +276,7 @@ class _Server(uvicorn.Server):
         watchdog.start()
         self._waiting.end()
         await super().shutdown(sockets)
+        end_threads()
         watchdog.cancel()
 
     def _give_up(self) -> None:

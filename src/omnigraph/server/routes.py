@@ -15,12 +15,15 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
+from omnigraph.client.local import state_repeated
 from omnigraph.graph.manifest.refs import missing_reference
 from omnigraph.server.gate import GraphAction, Subject
 from omnigraph.server.served import StoredQuery, missing_query
 from omnigraph.wire import changes, commits, maintenance, requests, results, service
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from omnigraph.base.errors import OmnigraphError
     from omnigraph.client.local import LocalGraph
 
@@ -42,6 +45,8 @@ class RouteCall:
     """One request to a route of a graph: its path parameters, URL parameters, body and condition."""
 
     graph: LocalGraph
+    cancelled: Event
+    """Set when the client disconnects during a read, which ends the read."""
     path: dict[str, str]
     parameters: Any
     may_delete: Callable[[str], None]
@@ -116,11 +121,19 @@ class Route:
 
 
 def _state_of_parameters(call: RouteCall) -> Subject:
-    return Subject(branch=call.graph.branch_of(call.parameters))
+    return _subject_of(call.parameters)
 
 
 def _state_of_body(call: RouteCall) -> Subject:
-    return Subject(branch=call.graph.branch_of(call.body))
+    return _subject_of(call.body)
+
+
+def _subject_of(state: requests.StateParameters) -> Subject:
+    if state.snapshot is None:
+        return Subject(branch=(state.branch or "main").strip())
+    if state.branch is not None:
+        raise state_repeated()
+    return Subject(references=(state.snapshot.strip(),))
 
 
 def _branch_of_body(call: RouteCall) -> Subject:
@@ -166,7 +179,7 @@ def _enter_query(call: RouteCall) -> tuple[GraphAction, Subject]:
             hint="Omit `snapshot`, and name a branch.",
         )
     action = GraphAction.CHANGE if is_mutation else GraphAction.READ
-    return action, Subject(branch=call.graph.branch_of(call.body))
+    return action, _subject_of(call.body)
 
 
 def _invoke(call: RouteCall) -> results.ReadOutput | results.ChangeOutput:
@@ -411,7 +424,7 @@ ROUTES: Final = (
         operation="getCommitChanges",
         summary="What a commit changed",
         action=GraphAction.READ,
-        subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
+        subject=lambda call: Subject(references=(call.path["commit"],)),
         missing=lambda call: missing_reference(call.path["commit"]),
         parameters=requests.ChangeFilter,
         run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
@@ -437,10 +450,7 @@ ROUTES: Final = (
         is_ours=True,
         summary="What differs between two branches or commits",
         action=GraphAction.READ,
-        subject=lambda call: Subject(
-            branch=call.graph.branch_of_name(call.parameters.before),
-            target=call.graph.branch_of_name(call.parameters.after),
-        ),
+        subject=lambda call: Subject(references=(call.parameters.before.strip(), call.parameters.after.strip())),
         parameters=requests.DiffParameters,
         run=lambda call: call.graph.diff(call.parameters),
         response=changes.DiffOutput,

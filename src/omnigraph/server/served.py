@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from omnigraph.base.errors import ErrorKind, OmnigraphError
+from omnigraph.base.errors import ErrorKind
 from omnigraph.server.errors import RequestError
-from omnigraph.server.gate import GraphAction, Subject
+from omnigraph.server.gate import may_list
 
 if TYPE_CHECKING:
     from omnigraph.client.local import LocalGraph
@@ -70,7 +70,7 @@ class ServedRevision:
         if graph_id in self.graphs:
             return self.graphs[graph_id]
         quarantined = self.quarantined.get(graph_id)
-        if quarantined is not None and _may_read(quarantined.gate, actor):
+        if quarantined is not None and may_list(quarantined.gate, actor):
             raise RequestError(
                 f"the graph '{graph_id}' cannot be served: {quarantined.code}",
                 code="graph_unavailable",
@@ -85,14 +85,6 @@ class ServedRevision:
             hint="Send `GET /graphs` for the graphs of the server.",
             facts={"graph": graph_id},
         )
-
-
-def _may_read(gate: ActionGate, actor: str) -> bool:
-    try:
-        gate.require(actor, GraphAction.READ, Subject())
-    except OmnigraphError:
-        return False
-    return True
 
 
 def missing_query() -> RequestError:

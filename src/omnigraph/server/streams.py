@@ -7,18 +7,21 @@ client notices.
 
 from __future__ import annotations
 
+import asyncio
 import io
+import math
 from collections.abc import Awaitable, Callable
 from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import anyio
 import anyio.from_thread
+import anyio.to_thread
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from omnigraph.base import limits
-from omnigraph.server.admission import Lane, Work, run_in_thread
+from omnigraph.server.admission import Lane, Work
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -27,33 +30,37 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 64 * 1024
 _QUEUED_CHUNKS: Final = 2
+_UNWATCHED_SECONDS: Final = 0.02
+"""How long a request runs before its connection is watched: most end before, and a task for each would cost time."""
 
 
-async def run_until_disconnect(request: Request, work: Callable[[Event], Awaitable[Work]]) -> Work:
+async def run_until_disconnect(request: Request, cancelled: Event, work: Awaitable[Work]) -> Work:
     """Return the result of `work`; raise `ClientDisconnect` if the client disconnects first.
 
-    `work` is then cancelled where it waits. A thread that it started ends by itself: it receives an event that is set.
+    `work` is then cancelled where it waits. A thread that it started ends by itself, because `cancelled` is set.
     """
-    cancelled = Event()
-    outcome: list[Work] = []
-    failures: list[Exception] = []
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a request runs in a task"
+    watching: list[asyncio.Task[None]] = []
 
     def cancel() -> None:
         cancelled.set()
-        tasks.cancel_scope.cancel()
+        task.cancel()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, request.receive, cancel)
-        try:
-            outcome.append(await work(cancelled))
-        except Exception as failure:  # the task group would raise it inside an exception group
-            failures.append(failure)
-        tasks.cancel_scope.cancel()
-    if failures and not cancelled.is_set():
-        raise failures[0]
-    if not outcome:
-        raise ClientDisconnect
-    return outcome[0]
+    timer = loop.call_later(
+        _UNWATCHED_SECONDS, lambda: watching.append(loop.create_task(_watch(request.receive, cancel)))
+    )
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if not cancelled.is_set():
+            raise
+        task.uncancel()
+        raise ClientDisconnect from error
+    finally:
+        timer.cancel()
+        for watcher in watching:
+            watcher.cancel()
 
 
 class NdjsonStream(Response):
@@ -86,7 +93,9 @@ class NdjsonStream(Response):
         """Produce the chunks until the client disconnects."""
         try:
             with sender:
-                await run_in_thread(lambda: _write_chunks(self._produce, sender))
+                await anyio.to_thread.run_sync(
+                    _write_chunks, self._produce, sender, limiter=anyio.CapacityLimiter(math.inf)
+                )
         except anyio.BrokenResourceError:
             pass
         except Exception as failure:  # `__call__` raises it outside of the task group

@@ -5,10 +5,10 @@ Waiting requests of one branch share one look at its head per interval. A server
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
@@ -28,7 +28,7 @@ class Waiting:
     def __init__(self) -> None:
         self._waiting = 0
         self._heads: dict[tuple[str, str], tuple[float, str]] = {}
-        self._is_ending = anyio.Event()
+        self._is_ending = asyncio.Event()
 
     @property
     def count(self) -> int:
@@ -50,10 +50,11 @@ class Waiting:
             )
         self._waiting += 1
         try:
-            with anyio.move_on_after(min(wait.seconds, limits.SERVER_WAIT_SECONDS_MAX)):
-                while not self._is_ending.is_set() and await self._read_head(graph, wait.branch) == wait.head:
-                    with anyio.move_on_after(_LOOK_SECONDS):
-                        await self._is_ending.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(wait.seconds, limits.SERVER_WAIT_SECONDS_MAX)):
+                    while not self._is_ending.is_set() and await self._read_head(graph, wait.branch) == wait.head:
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(self._is_ending.wait(), _LOOK_SECONDS)
         finally:
             self._waiting -= 1
 

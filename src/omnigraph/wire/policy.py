@@ -13,11 +13,11 @@ from omnigraph.policy.files import CaseResult
 
 
 class PolicyValidateOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid policy file, counted."""
+    """A valid policy file, counted. `kind` is null if it has no rules."""
 
     ok: bool
     bundle: str
-    kind: str
+    kind: str | None
     actors: int
     groups: int
     rules: int
@@ -63,7 +63,7 @@ def validate_output(bundle: Bundle) -> PolicyValidateOutput:
     return PolicyValidateOutput(
         ok=True,
         bundle=bundle.source,
-        kind=bundle.kind.value,
+        kind=None if bundle.kind is None else bundle.kind.value,
         actors=len(bundle.actors),
         groups=len(bundle.groups),
         rules=len(bundle.rules),

@@ -64,7 +64,7 @@ class ChangeOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedTypeOutput(msgspec.Struct, frozen=True):
-    """How many entities of a type were loaded, and what was done with them; zeros without a commit."""
+    """How many entities of a type were loaded, and what was done with them, or would be done."""
 
     name: str
     entities_loaded: int

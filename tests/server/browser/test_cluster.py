@@ -94,7 +94,7 @@ def test_stored_queries_are_listed_and_run(browser: Browser) -> None:
     browser.run(change, BOOK)
     browser.click("[data-stored]", "books_of")
     browser.wait_text("The books of an author, oldest first.", ".stored")
-    assert "Changed" not in browser.text("#result")
+    browser.wait_for(lambda: "Changed" not in browser.text("#result"), "the result of the other query is removed")
     browser.load(browser.run("return location.hash"))
     browser.find("#query-parameters")
     browser.type("#query-parameters", '{"author": "le guin"}')

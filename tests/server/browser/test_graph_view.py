@@ -13,6 +13,13 @@ from tests.server.process import ServerProcess
 
 pytestmark = pytest.mark.browser
 DRAWING = "document.querySelector('.graph-drawing')._cyreg.cy"
+OVERLAPS = """
+const parts = {includeNodes: false, includeEdges: false, includeOverlays: false};
+const boxes = drawing.elements('.labelled').map(element => [element.id(), element.renderedBoundingBox(parts)]);
+const margins = 4 * drawing.zoom() + 1;
+const shared = (a, b, axis) => Math.min(a[axis + 2], b[axis + 2]) - Math.max(a[axis + 1], b[axis + 1]);
+const meet = (a, b) => ['x', 'y'].every(axis => shared(a, b, axis) > margins);
+return boxes.flatMap((a, index) => boxes.slice(index + 1).filter(b => meet(a[1], b[1])).map(b => [a[0], b[0]]))"""
 ADA = 'query q() { match { $p: Person { slug: "p0" } $p worksAt $c } return { $p, $c } }'
 
 
@@ -29,6 +36,12 @@ def drawn(browser: Browser, script: str) -> Any:
         lambda: bool(browser.run("return Boolean(document.querySelector('.graph-drawing')?._cyreg)")), "drawing"
     )
     return browser.run(f"const drawing = {DRAWING}; {script}")
+
+
+def find_overlaps(browser: Browser) -> Any:
+    """Return the pairs of labels that cover each other, but for their margins."""
+    browser.wait_frame()
+    return drawn(browser, OVERLAPS)
 
 
 def test_nodes_are_drawn_with_the_edges_between_them(browser: Browser) -> None:
@@ -89,6 +102,36 @@ def test_at_most_500_nodes_are_drawn(browser: Browser) -> None:
     browser.wait_for(lambda: len(browser.all(".change")) == 50, "the first page of changes")
     browser.click("#more-changes")
     browser.wait_for(lambda: len(browser.all(".change")) == 100, "the second page of changes")
+
+
+def test_labels_do_not_overlap(browser: Browser) -> None:
+    """Those of a hub and of the selected node are shown, and others again after zooming in."""
+    insert = " ".join(f'insert Person {{ slug: "employee-number-{number}", name: "x" }}' for number in range(60))
+    edges = " ".join(f'insert WorksAt {{ from: "employee-number-{number}", to: "acme" }}' for number in range(60))
+    browser.open("#/g/default@main/branches")
+    browser.call("createBranch", {"name": "hub", "from": "main"})
+    browser.call("mutate", {"branch": "hub", "query": f"query add() {{ {insert} {edges} }}"})
+    browser.go("#/g/default@hub/query")
+    query = 'query q() { match { $p: Person $p.name = "x" $p worksAt $c } return { $p, $c } }'
+    browser.type("#query-text", query)
+    browser.click("#run")
+    browser.click("[role=tab]", "Graph")
+    browser.wait_text("61 nodes, 60 edges", ".graph-side")
+    assert find_overlaps(browser) == []
+    labelled = drawn(browser, "return drawing.nodes('.labelled').map(node => node.id())")
+    assert "node:Company acme" in labelled
+    assert len(labelled) < 61
+    for _ in range(6):
+        browser.click(".graph-zoom button", "+")
+    assert find_overlaps(browser) == []
+    assert len(drawn(browser, "return drawing.nodes('.labelled').map(node => node.id())")) > len(labelled)
+    browser.click(".graph-zoom button", "Fit")
+    hidden = drawn(browser, "return drawing.nodes().not('.labelled')[0].id()")
+    browser.click(f'[data-node="{hidden}"]')
+    browser.wait_for(
+        lambda: hidden in drawn(browser, "return drawing.nodes('.labelled').map(n => n.id())"), "its label"
+    )
+    assert find_overlaps(browser) == []
 
 
 def test_edges_that_are_left_out_are_reported(browser: Browser, server: ServerProcess) -> None:

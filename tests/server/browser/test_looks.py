@@ -121,6 +121,10 @@ def test_long_names_do_not_widen_the_page(browser: Browser) -> None:
     query = f'query rate() {{ update Person set {{ note: "{"W" * 400}" }} where slug = "p7" }}'
     browser.call("createBranch", {"name": name, "from": "draft"})
     browser.call("mutate", {"branch": name, "query": query})
+    for page, box in (("branches", ".table-box"), ("health", ".table-box:has(.health-tables)")):
+        browser.go(f"#/g/default@main/{page}")
+        browser.find(box)
+        assert browser.run("const e = document.querySelector(arguments[0]); return e.scrollWidth <= e.clientWidth", box)
     browser.resize(NARROW)
     for page in ("query", "schema", "history", "branches", "branches/compare", "branches/merge", "health"):
         browser.go(f"#/g/default@{name.replace('/', '%2F')}/{page}")

@@ -189,6 +189,11 @@ def test_an_unknown_page_or_branch_is_an_error(browser: Browser) -> None:
     browser.go("#/g/default@nosuch/query")
     browser.wait_text("No branch 'nosuch'", ".query-main .notice.error")
     assert len(browser.all(".notice.error")) == 1
+    browser.go("#/g/default@nosuch/history")
+    browser.wait_text("No branch 'nosuch'", ".notice.error")
+    browser.go("#/nosuch")
+    browser.wait_text("Page 'nosuch' does not exist", ".notice.error")
+    assert browser.all(".nav-link.current") == []
 
 
 def test_a_thousand_rows_are_drawn_and_the_rest_is_counted(browser: Browser) -> None:

@@ -43,7 +43,7 @@ def test_a_click_shows_the_text_the_rows_and_the_indexes_of_a_type(browser: Brow
     browser.wait_text("19 pending", ".type-details")
     browser.wait_text("inverted", ".type-details")
     browser.wait_text("20 nodes", ".type-details")
-    assert len(browser.all(".type-details .boxed tbody tr")) == 20
+    browser.wait_for(lambda: len(browser.all(".type-details .boxed tbody tr")) == 20, "20 rows")
     address = browser.run("return location.hash")
     browser.click('[data-type="edge:Knows"]')
     browser.wait_text("25 of 80 edges", ".type-details")

@@ -56,7 +56,9 @@ function Frame({ caller, onLogOut, onBranches }) {
       return html`<main class="alone"><${Loading} /></main>`;
     }
     const frame = { caller, onLogOut, onBranches, address, graphs: list };
-    return address.graph ? html`<${GraphFrame} key=${address.graph} ...${frame} />` : html`<${Shell} ...${frame}><${GraphsPage} graphs=${list} caller=${caller} /><//>`;
+    if (address.graph) return html`<${GraphFrame} key=${address.graph} ...${frame} />`;
+    const Page = ["start", "graphs"].includes(address.page) ? GraphsPage : UnknownPage;
+    return html`<${Shell} ...${frame}><${Page} graphs=${list} caller=${caller} address=${address} /><//>`;
   }}<//>`;
 }
 
@@ -92,16 +94,19 @@ function GraphFrame(frame) {
     link: (page, rest, options) => makeAddress({ graph, ref, page, rest, options }),
   };
   const { Page } = PAGES.find(({ id }) => id === address.page) || { Page: UnknownPage };
+  const ofAllBranches = ["history", "branches"].includes(address.page) && state.branch && names && !names.includes(ref);
   return html`<${Place.Provider} value=${place}>
     <${Shell} ...${frame} address=${address} place=${place}>
-      <${Answer} answer=${branches}>${() => html`<${Guard} key=${`${address.page} ${ref}`}><${Page} address=${address} /><//>`}<//>
+      <${Answer} answer=${branches}>${() => html`${ofAllBranches && html`<${ErrorBox} error=${{ message: `no branch '${ref}'`, hint: "This page shows all branches." }} />`}
+        <${Guard} key=${`${address.page} ${ref}`}><${Page} address=${address} /><//>`}<//>
     <//>
   <//>`;
 }
 
 function UnknownPage({ address }) {
   const names = PAGES.map(({ id }) => `\`${id}\``);
-  return html`<${ErrorBox} error=${{ message: `page '${address.page}' does not exist`, hint: `Use one of ${names.join(", ")}.` }} />`;
+  const hint = address.graph ? `Use one of ${names.join(", ")}.` : "Choose a page on the left.";
+  return html`<${ErrorBox} error=${{ message: `page '${address.page}' does not exist`, hint }} />`;
 }
 
 // Show an error of the page itself instead of an empty window.
@@ -113,7 +118,7 @@ function Guard({ children }) {
 }
 
 function Shell({ caller, onLogOut, address, graphs, place, children }) {
-  const here = address.graph ? address.page : "graphs";
+  const here = address.page === "start" ? "graphs" : address.page;
   const link = (page, icon, text, href) => html`<a class="nav-link ${page === here ? "current" : ""}" href=${href}
     aria-current=${page === here ? "page" : undefined}><${Icon} name=${icon} /><span>${text}</span></a>`;
   const current = place || (graphs.graphs.length === 1 && { link: (page) => makeAddress({ graph: graphs.graphs[0].graph_id, ref: "main", page }) });
@@ -127,7 +132,7 @@ function Shell({ caller, onLogOut, address, graphs, place, children }) {
     </aside>
     <div class="content">
       <header class="top">
-        ${place ? html`<span class="crumb"><${Icon} name="graphs" /><strong>${place.graph}</strong></span><${RefPicker} />` : html`<span class="crumb"><strong>Graphs</strong></span>`}
+        ${place ? html`<span class="crumb"><${Icon} name="graphs" /><strong>${place.graph}</strong></span><${RefPicker} />` : html`<span class="crumb"><strong>${here === "graphs" ? "Graphs" : "Omnigraph"}</strong></span>`}
         <span class="spring"></span>
         <span class="crumb actor" title="The actor of the requests"><${Icon} name="user" /><span>${caller.actor_id || "anonymous"}</span></span>
         ${session.token() && html`<button type="button" id="log-out" onClick=${onLogOut}>Log out</button>`}

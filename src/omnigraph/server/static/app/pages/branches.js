@@ -67,7 +67,7 @@ function BranchRow({ branch, onDelete }) {
     <td class="numeric" data-label=${isMain ? undefined : "behind"}>${isMain ? "" : number(branch.behind)}</td>
     <td class="wide"><${Id} id=${branch.graph_commit_id} href=${branch.graph_commit_id && link("history", [branch.graph_commit_id])} /></td>
     <td class="words"><${Time} at=${branch.committed_at} /></td>
-    <td class="words wide"><${Time} at=${branch.created_at} />${branch.actor_id && html`<span class="muted"> by ${branch.actor_id}</span>`}</td>
+    <td class="words wide"><${Time} at=${branch.created_at} />${branch.actor_id && html`<span class="muted"> by <span class="clip" title=${branch.actor_id}>${branch.actor_id}</span></span>`}</td>
     <td class="row-actions">${!isMain && html`
       <a class="button" href=${link("branches", ["compare"], { from: "main", to: name })}>Compare</a>
       <a class="button" href=${link("branches", ["merge"], { source: name, target: "main" })}>Merge …</a>

@@ -68,10 +68,10 @@ function Fix({ text }) {
 function Tables({ health, indexes }) {
   if (!health.tables.length) return html`<${Empty} title="No table has rows" command="omnigraph load --data data.jsonl GRAPH" />`;
   const drifted = new Set(health.findings.filter(({ check, health: severity }) => check === "drift" && severity !== "ok").map(({ where, branch }) => `${where} ${branch}`));
-  return html`<div class="table-box" tabindex="0" role="region" aria-label="Tables"><table>
+  return html`<div class="table-box" tabindex="0" role="region" aria-label="Tables"><table class="health-tables">
     <thead><tr><th>table</th><th>branch</th><th class="numeric">rows</th><th class="numeric">fragments</th><th class="numeric">small</th><th class="numeric">deleted</th><th class="numeric">indexed</th><th>drift</th></tr></thead>
     <tbody>${health.tables.map((table) => html`<tr data-table=${`${table.table_key} ${table.branch}`}>
-      <td>${table.table_key}</td><td>${table.branch}</td><td class="numeric">${number(table.rows)}</td><td class="numeric">${number(table.fragments)}</td>
+      <td><span class="clip" title=${table.table_key}>${table.table_key}</span></td><td><span class="clip" title=${table.branch}>${table.branch}</span></td><td class="numeric">${number(table.rows)}</td><td class="numeric">${number(table.fragments)}</td>
       <td class="numeric">${number(table.small_fragments)}</td><td class="numeric">${percent(table.deleted_share)}</td>
       <td class="numeric">${coverage(table, indexes)}</td>
       <td>${drifted.has(`${table.table_key} ${table.branch}`) ? html`<span class="tag error">drift</span>` : html`<span class="muted">–</span>`}</td></tr>`)}</tbody>

@@ -42,7 +42,7 @@ function CommitList({ commits, heads, selected }) {
         <span class="commit-operation">${commit.operation}</span><span class="muted small clip">${countsText(commit.counts)}</span>
         ${here.map((name) => html`<span class="tag accent clip" title=${`The newest commit of branch ${name}`}>${name}</span>`)}
       </a>
-      <span class="commit-actor muted small clip"><${Icon} name="user" />${commit.actor_id}</span>
+      <span class="commit-actor muted small" title=${commit.actor_id}><${Icon} name="user" /><span class="clip">${commit.actor_id}</span></span>
       <span class="commit-time muted small"><${Time} at=${commit.created_at} /></span>
       <${Id} id=${id} />
     </li>`;

@@ -1,6 +1,6 @@
 // Write, check and run queries. A change runs only after its branch is confirmed.
 
-import { html, useEffect, useMemo, useRef, useState } from "../../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/htm-preact.js";
 import { getCatalog, invokeQuery, lintQueries, listQueries, mutate, parseExact, runQuery } from "../api.js";
 import { Editor, Problems } from "../parts/editor.js";
 import { Icon } from "../parts/icons.js";
@@ -41,7 +41,8 @@ export function QueryPage({ address }) {
   }, [types]);
   useEffect(() => setParameters((old) => fillParameters(old, query?.parameters || [])), [JSON.stringify(query?.parameters)]);
 
-  useEffect(() => {
+  // Before the next frame is drawn: a result is never shown next to the name of another query.
+  useLayoutEffect(() => {
     run.stop?.abort();
     setRun({});
   }, [name]);

@@ -1,7 +1,7 @@
 // A result as a graph: nodes coloured by type and labelled by key, and next to it a table of the same nodes. The drawing is a
 // canvas, so everything that it shows can also be reached through the table.
 
-import { html, useEffect, useRef, useState } from "../../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/htm-preact.js";
 import { begin, end, usePlace } from "../state.js";
 import { addEdgesBetween, addRows, directionsOf, drawnEdges, EDGES_MAX, expand, NODES_MAX, nothing, STEP } from "./entities.js";
 import { Value } from "./table.js";
@@ -9,6 +9,8 @@ import { TypeName } from "./types.js";
 import { count, Empty, ErrorBox, Loading, Notice, number } from "./widgets.js";
 
 const LABELLED_EDGES_MAX = 40;
+const HUB_EDGES_MIN = 8;
+const LABEL = { font: 12, width: 120, height: 16, gap: 4 };
 const MANY_NODES = 150;
 const ISOLATED_MAX = 12;
 const DENSE_EDGES = 500;
@@ -105,6 +107,7 @@ function Canvas({ drawn, selected, onSelect }) {
       drawing.current.on("tap", (event) => select.current(event.target === drawing.current || !event.target.isNode() ? null : event.target.id()));
       show(drawing.current, latest.current.drawn, latest.current.selected);
       drawing.current.on("resize", () => fit(drawing.current));
+      drawing.current.on("zoom free", () => placeLabels(drawing.current));
       dark.addEventListener("change", recolour);
     }).finally(end);
     return () => {
@@ -113,10 +116,11 @@ function Canvas({ drawn, selected, onSelect }) {
       drawing.current?.destroy();
     };
   }, []);
-  useEffect(() => {
+  // Before the window is painted, so that the drawing and the table never differ.
+  useLayoutEffect(() => {
     if (drawing.current) show(drawing.current, drawn, selected);
   }, [drawn]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (drawing.current) mark(drawing.current, selected);
   }, [selected]);
   const zoom = (factor) => drawing.current.zoom({ level: drawing.current.zoom() * factor, renderedPosition: { x: container.current.clientWidth / 2, y: container.current.clientHeight / 2 } });
@@ -144,7 +148,6 @@ function show(drawing, drawn, selected) {
     return { group: "nodes", data: { id: node.key, label: labelOf(node) }, classes: `type-${node.type.colour}`, position };
   }));
   drawing.add(edges.map(({ key, type, source, target }) => ({ group: "edges", data: { id: key, source, target, label: type.name } })));
-  drawing.edges().toggleClass("labelled", drawing.edges().length <= LABELLED_EDGES_MAX);
   drawing.elements().toggleClass("many", drawing.nodes().length > MANY_NODES);
   drawing.edges().toggleClass("dense", drawing.edges().length > DENSE_EDGES);
   if (fresh.length || isNew) {
@@ -180,10 +183,37 @@ function fit(drawing) {
 
 function mark(drawing, selected) {
   drawing.elements().removeClass("current near");
-  if (!selected) return;
-  const node = drawing.getElementById(selected);
+  const node = drawing.getElementById(selected ?? "");
   node.addClass("current");
   node.connectedEdges().addClass("near");
+  placeLabels(drawing);
+}
+
+// Labels have the same size at each zoom. Where two would overlap, the node with more edges keeps its label. Only the label of
+// a hub may cover other nodes.
+function placeLabels(drawing) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${LABEL.font}px system-ui, sans-serif`;
+  const widthOf = (element) => Math.min(pen.measureText(element.data("label")).width, LABEL.width) + LABEL.gap;
+  const boxOf = (owner, { x, y }, width, height) => ({ owner, x1: x - width / 2, x2: x + width / 2, y1: y - height / 2, y2: y + height / 2 });
+  const circles = drawing.nodes().map((node) => boxOf(node.id(), node.renderedPosition(), node.renderedWidth(), node.renderedHeight()));
+  const labels = [];
+  const label = (element, box, obstacles) => {
+    const isFree = obstacles.every(({ owner, x1, x2, y1, y2 }) => owner === box.owner || box.x2 <= x1 || box.x1 >= x2 || box.y2 <= y1 || box.y1 >= y2);
+    element.toggleClass("labelled", isFree);
+    if (isFree) labels.push({ ...box, owner: null });
+  };
+  const rank = (node) => (node.hasClass("current") ? Infinity : node.degree(false));
+  drawing.batch(() => {
+    drawing.nodes().sort((left, right) => (rank(left) < rank(right)) - (rank(left) > rank(right))).forEach((node) => {
+      const { x, y } = node.renderedPosition();
+      label(node, boxOf(node.id(), { x, y: y + (node.renderedHeight() + LABEL.height) / 2 + LABEL.gap }, widthOf(node), LABEL.height), rank(node) < HUB_EDGES_MIN ? [...circles, ...labels] : labels);
+    });
+    const edges = drawing.edges(drawing.edges().length <= LABELLED_EDGES_MAX ? undefined : ".near");
+    drawing.edges().difference(edges).removeClass("labelled");
+    edges.forEach((edge) => label(edge, boxOf(edge.id(), edge.renderedMidpoint(), widthOf(edge), LABEL.height), [...circles, ...labels]));
+  });
+  drawing.style().update();
 }
 
 const labelOf = ({ id, type, entity }) => (type.key_names.length ? id : String(entity.name ?? entity.title ?? `…${id.slice(-6)}`));
@@ -192,16 +222,18 @@ const labelOf = ({ id, type, entity }) => (type.key_names.length ? id : String(e
 function styleSheet() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const font = { "font-family": "system-ui, sans-serif", "font-size": 12, color: colour("text"), "min-zoomed-font-size": 7 };
+  const onScreen = (pixels) => (element) => pixels / element.cy().zoom();
+  const font = { label: "data(label)", "font-family": "system-ui, sans-serif", "font-size": onScreen(LABEL.font), "text-background-color": colour("bg"), "text-background-opacity": 0.8 };
   const types = Array.from({ length: 8 }, (_, index) => ({ selector: `.type-${index}`, style: { "background-color": colour(`type-${index}`) } }));
   return [
-    { selector: "node", style: { ...font, label: "data(label)", width: 20, height: 20, "text-valign": "bottom", "text-margin-y": 4, "text-max-width": 120, "text-wrap": "ellipsis" } },
+    { selector: "node", style: { width: 20, height: 20, "z-index": (node) => node.degree(false) } },
+    { selector: "node.labelled", style: { ...font, color: colour("text"), "text-valign": "bottom", "text-margin-y": onScreen(LABEL.gap), "text-max-width": onScreen(LABEL.width), "text-wrap": "ellipsis" } },
     ...types,
     { selector: "edge", style: { width: 1.4, "line-color": colour("muted"), "line-opacity": 0.6, "target-arrow-color": colour("muted"), "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": "bezier" } },
-    { selector: "node.many", style: { width: 36, height: 36, "font-size": 24 } },
+    { selector: "node.many", style: { width: 36, height: 36 } },
     { selector: "edge.many", style: { width: 3 } },
     { selector: "edge.dense", style: { "curve-style": "straight" } },
-    { selector: "edge.labelled, edge.near", style: { ...font, label: "data(label)", color: colour("muted"), "text-background-color": colour("bg"), "text-background-opacity": 0.9, "text-background-padding": 2, "min-zoomed-font-size": 9 } },
+    { selector: "edge.labelled", style: { ...font, color: colour("muted") } },
     { selector: "edge.near", style: { "line-color": colour("accent"), "target-arrow-color": colour("accent"), "line-opacity": 1, width: 2 } },
     { selector: "node.current", style: { "border-width": 3, "border-color": colour("accent"), "border-opacity": 1, width: 26, height: 26 } },
     { selector: "node.current.many", style: { "border-width": 8, width: 48, height: 48 } },
