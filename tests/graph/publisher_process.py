@@ -23,8 +23,8 @@ def main(uri: str, options: str, times: str) -> None:
     for _ in range(int(times)):
         table = moved(table)
         published = publish(target, ManifestChange(commit=new_draft(), tables=(table,)))
-        assert published.commit is not None
-        made.append(published.commit.id)
+        assert published is not None
+        made.append(published.id)
     sys.stdout.write(json.dumps(made) + "\n")
 
 

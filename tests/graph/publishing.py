@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from omnigraph.api.graph import init
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publication, Publisher, PublishTarget, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
-from omnigraph.graph.manifest.records import Pin, TableRecord, WriteOperation
+from omnigraph.graph.manifest.records import CommitRecord, Pin, TableRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import Requirement
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -66,7 +66,7 @@ def publish_next(
     *requirements: Requirement,
     branch: str = MAIN,
     publisher: Publisher | None = None,
-) -> Publication:
+) -> CommitRecord | None:
     """Publish one commit that moves the pin of one table."""
     snapshot = read_snapshot(location, branch)
     change = ManifestChange(commit=new_draft(), tables=(moved(snapshot.tables[alias]),))

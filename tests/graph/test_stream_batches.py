@@ -7,7 +7,7 @@ from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, WriteOpe
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
-from omnigraph.graph.write.states import Published, StagedWrite
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
 from tests.graph.writers import PERSON, Change, create, run, stage_changes
@@ -17,7 +17,7 @@ QUERY = "6f1c7c2e-0000-4000-8000-000000000001"
 
 def write_batch(
     location: Location, batch: int, name: str, environment: WriteEnvironment | None = None, query: str = QUERY
-) -> Published | None:
+) -> CommitRecord | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
     request = WriteRequest(
         kind=WriteOperation.LOAD,
@@ -37,8 +37,7 @@ def test_repeated_batch_writes_nothing(store_location: Location) -> None:
     create(store_location)
     first = write_batch(store_location, 0, "a")
     assert first is not None
-    assert first.publication.commit is not None
-    assert first.publication.commit.stream == StreamBatch(QUERY, 0)
+    assert first.stream == StreamBatch(QUERY, 0)
     assert write_batch(store_location, 1, "b") is not None
     head = read_snapshot(store_location).head
     assert write_batch(store_location, 1, "again") is None

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.manifest.records import WriteOperation
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea, WritableTable
-from omnigraph.graph.write.states import Published, StagedWrite
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.commit import commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.indexes import IndexSpec, Unbuildable
@@ -73,7 +73,7 @@ def run(
     branch: str = MAIN,
     environment: WriteEnvironment | None = None,
     actor: str = "tester",
-) -> Published | None:
+) -> CommitRecord | None:
     """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
     return write(
@@ -86,7 +86,7 @@ def run(
 
 def run_compaction(
     location: Location, aliases: Sequence[str], environment: WriteEnvironment | None = None
-) -> Published | None:
+) -> CommitRecord | None:
     """Compact tables through the write path, as a multi-commit write."""
 
     def stage(area: StagingArea) -> StagedWrite:
@@ -100,7 +100,7 @@ def run_compaction(
     return write(location, MAIN, request, environment)
 
 
-def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN) -> Published | None:
+def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN) -> CommitRecord | None:
     """Build indexes of a table through the write path, as a multi-commit write."""
 
     def build(handle: Dataset, hold: Callable[[], None]) -> Dataset:

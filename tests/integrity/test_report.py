@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,28 @@ def test_many_errors_of_a_column_are_one_line(errors: dict[str, int], expected: 
     report = ViolationReport.of_violations(violations)
     assert report.describe() == expected
     assert report.lists_all == (len(violations) == len(expected))
+
+
+def test_one_line_for_many_duplicates_names_the_earlier_rows() -> None:
+    violations = [
+        Violation(
+            file="f",
+            line=line,
+            property="id",
+            value=f"v{line}",
+            rule=Rule.DUPLICATE_ID,
+            message="m",
+            earlier_file="g",
+            earlier_line=line + 7,
+        )
+        for line in range(1, limits.VIOLATIONS_PER_RULE_MAX + 2)
+    ]
+    expected = "V302 id: m: 11 errors, such as f:1 (v1, as in g:8), f:2 (v2, as in g:9), f:3 (v3, as in g:10)"
+    assert ViolationReport.of_violations(violations).describe() == [expected]
+    held = [replace(violation, rule=Rule.UNIQUE, earlier_file=None, entity_id="x") for violation in violations]
+    assert ViolationReport.of_violations(held).describe() == [
+        "V402 id: m: 11 errors, such as f:1 (v1, id x), f:2 (v2, id x), f:3 (v3, id x)"
+    ]
 
 
 def test_groups_are_bounded_and_all_violations_are_counted() -> None:

@@ -9,7 +9,7 @@ from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.maintenance.cleanup.retention import Needs, Policy, decide
+from omnigraph.maintenance.cleanup.retention import Needs, RetentionPolicy, decide
 from omnigraph.maintenance.cleanup.tasks import plan_files, read_facts
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
@@ -44,7 +44,7 @@ def test_version_committed_after_the_listing_keeps_its_files(local_location: Loc
 
 
 def _deletable(table: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
-    policy = Policy(
+    policy = RetentionPolicy(
         now_us=max(file.modified_us for file in listing) + 10 * DAY_US,
         keep=1,
         older_than_us=None,

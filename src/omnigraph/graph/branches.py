@@ -22,22 +22,14 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, hold_lease
+from omnigraph.graph.manifest import snapshot
 from omnigraph.graph.manifest.encoding import branch_object_id
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import BranchParent, BranchRecord
+from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord
 from omnigraph.graph.manifest.requirements import BranchIs, HeadIs
-from omnigraph.graph.manifest.snapshot import (
-    MAIN,
-    Snapshot,
-    find_branch,
-    is_moved,
-    read_snapshot,
-    require_unmoved_graph,
-)
 from omnigraph.graph.write.commit import WriteRequest, commit_new_branch, not_applied_by_default
 from omnigraph.graph.write.stage import StagingArea, discard_forks, discard_forks_on_error
-from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -59,7 +51,7 @@ def require_valid_branch_name(name: str, existing_names: Iterable[str]) -> None:
             raise ConflictError(
                 f"branch '{name}' already exists",
                 code="branch_exists",
-                hint="Nothing was written. Choose another name." if name == MAIN else delete,
+                hint="Nothing was written. Choose another name." if name == snapshot.MAIN else delete,
                 facts={"branch": name},
             )
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
@@ -75,7 +67,7 @@ def require_valid_branch_name(name: str, existing_names: Iterable[str]) -> None:
 def _check_syntax(name: str) -> str | None:
     if not name or len(name.encode()) > limits.BRANCH_NAME_BYTES_MAX:
         return f"expected 1 to {limits.BRANCH_NAME_BYTES_MAX} bytes, got {len(name.encode())}"
-    if name != MAIN and name.lower() == MAIN:
+    if name != snapshot.MAIN and name.lower() == snapshot.MAIN:
         return "it differs from 'main' only in case"
     for segment in name.split("/"):
         if not _SEGMENT.fullmatch(segment):
@@ -97,7 +89,7 @@ def _describe_segment(segment: str) -> str:
 
 
 def create_branch(
-    root: Location, name: str, actor: str, source: Snapshot, environment: WriteEnvironment | None = None
+    root: Location, name: str, actor: str, source: snapshot.Snapshot, environment: WriteEnvironment | None = None
 ) -> BranchRecord:
     """Create `name` from a snapshot: of the head of any branch or of any commit."""
     environment = environment or WriteEnvironment()
@@ -111,14 +103,14 @@ def create_branch(
 @not_applied_by_default()  # The row is published last, and that publish sets `applied` itself.
 def create_branch_with_write(
     root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment | None = None
-) -> Published | None:
+) -> CommitRecord | None:
     """Create `name` from the newest commit of `base` together with a first write, or neither.
 
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
     environment = environment or WriteEnvironment()
-    source = read_snapshot(root, base, storage_format=environment.storage_format)
-    _check_name(read_snapshot(root, storage_format=environment.storage_format), name)
+    source = snapshot.read_snapshot(root, base, storage_format=environment.storage_format)
+    _check_name(snapshot.read_snapshot(root, storage_format=environment.storage_format), name)
     record = _new_record(name, request.actor, source, environment)
     area = StagingArea(
         snapshot=replace(source, branch=record),
@@ -140,17 +132,17 @@ def create_branch_with_write(
             lease = leases.enter_context(hold_lease(ObjectStore(root), None, purpose, environment.terms))
             leases.enter_context(lease.renewing())
             main = _fork_manifest(record, source, lease, environment)
-            published = commit_new_branch(staged, target, lease, environment)
+            commit = commit_new_branch(staged, target, lease, environment)
         try:
             _publish_row(main, record, lease, environment)
         except OmnigraphError as error:
             if error.applied is Applied.NO:
                 discard_forks(area.forks)
             raise
-    return published
+    return commit
 
 
-def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvironment) -> BranchRecord:
+def _new_record(name: str, actor: str, source: snapshot.Snapshot, environment: WriteEnvironment) -> BranchRecord:
     branch_id = BranchId(new_ulid())
     parent = BranchParent(source.branch.name, source.branch.id, source.head)
     return BranchRecord(
@@ -163,14 +155,16 @@ def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvir
     )
 
 
-def _check_name(main: Snapshot, name: str) -> None:
+def _check_name(main: snapshot.Snapshot, name: str) -> None:
     require_valid_branch_name(name, main.state.branches)
-    require_unmoved_graph(main.manifest, main.root, name)
+    snapshot.require_unmoved_graph(main.manifest, main.root, name)
 
 
-def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment) -> Snapshot:
+def _fork_manifest(
+    record: BranchRecord, source: snapshot.Snapshot, lease: Lease, environment: WriteEnvironment
+) -> snapshot.Snapshot:
     """Create the Lance branch of the manifest, which nothing references yet, and return the snapshot of main."""
-    main = read_snapshot(source.root, storage_format=environment.storage_format)
+    main = snapshot.read_snapshot(source.root, storage_format=environment.storage_format)
     _check_name(main, record.name)
     # Cleanup holds the same lease, and may have deleted the version since it was read.
     lance_branch = source.manifest.dataset.branch
@@ -183,7 +177,7 @@ def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environ
     return main
 
 
-def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, environment: WriteEnvironment) -> None:
+def _publish_row(main: snapshot.Snapshot, record: BranchRecord, lease: Lease, environment: WriteEnvironment) -> None:
     assert record.parent is not None, "only main has no parent"
     failpoint(Failpoint.BRANCH_ROW_BEFORE)
     requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))
@@ -198,22 +192,22 @@ def delete_branch(
     With `head`, delete it only if that is its newest commit, so that later commits are not lost.
     """
     environment = environment or WriteEnvironment()
-    if name == MAIN:
+    if name == snapshot.MAIN:
         raise RefusedError(
             "branch 'main' cannot be deleted",
             code="branch_is_main",
             hint="Nothing was deleted. `main` always exists; delete another branch.",
-            facts={"branch": MAIN},
+            facts={"branch": snapshot.MAIN},
         )
     store, purpose = ObjectStore(root), f"branch delete {name}"
-    read_snapshot(root, storage_format=environment.storage_format)  # raises before the lease creates its files
+    snapshot.read_snapshot(root, storage_format=environment.storage_format)  # raises before the lease creates its files
     with hold_lease(store, None, purpose, environment.terms) as graph_lease:
-        record = _require_deletable(read_snapshot(root, storage_format=environment.storage_format), name)
+        record = _require_deletable(snapshot.read_snapshot(root, storage_format=environment.storage_format), name)
         with hold_lease(store, record.id, purpose, environment.terms) as branch_lease:
-            main = read_snapshot(root, storage_format=environment.storage_format)
+            main = snapshot.read_snapshot(root, storage_format=environment.storage_format)
             if head is not None:
-                require_unmoved_graph(main.manifest, root, name)
-            if not is_moved(main.manifest, root):
+                snapshot.require_unmoved_graph(main.manifest, root, name)
+            if not snapshot.is_moved(main.manifest, root):
                 own = PublishTarget(root, name, record.id, record.lance_branch)
                 requirements = () if head is None else (HeadIs(head),)
                 failpoint(Failpoint.BRANCH_FENCE_BEFORE)
@@ -224,8 +218,8 @@ def delete_branch(
     return record
 
 
-def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
-    record = find_branch(main.state, name)
+def _require_deletable(main: snapshot.Snapshot, name: str) -> BranchRecord:
+    record = snapshot.find_branch(main.state, name)
     branches = main.state.branches.values()
     children = sorted(branch.name for branch in branches if branch.parent and branch.parent.branch_id == record.id)
     if children:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.decoding import convert, decode_json
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
@@ -52,22 +52,12 @@ class NewGraph:
     allow_other_files: bool = False
 
 
-class _Marker(msgspec.Struct, frozen=True):
+class _Marker(ProcessIdentity, frozen=True, kw_only=True):
     """The content of `__init/<op>.json`: which process creates which paths."""
 
     v: int
     op_id: str
-    host: str
-    boot_id: str
-    pid_namespace: str
-    pid: int
-    started: str
     paths: list[str]
-    machine_id: str | None = None
-    uid: int | None = None
-
-    def process(self) -> ProcessIdentity:
-        return convert(self, ProcessIdentity, from_attributes=True)
 
 
 def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
@@ -79,7 +69,7 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
     _require_empty_location(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
     paths = [layout.table_path(entity) for entity in new.catalog.types]
-    marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **asdict(own_process))
+    marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **msgspec.structs.asdict(own_process))
     with ExitStack() as undo:
         undo.callback(_remove_empty_directories, new_directories)
         undo.callback(_remove_attempt, store, marker)
@@ -180,7 +170,7 @@ def _remove_abandoned(store: ObjectStore, own_process: ProcessIdentity) -> None:
     Files of other attempts are left to cleanup, because their process may run (decision 0003).
     """
     for marker in _read_markers(store):
-        if not has_certainly_ended(marker.process(), own_process):
+        if not has_certainly_ended(marker, own_process):
             continue
         if _has_manifest(store):
             _delete_marker(store, OperationId(marker.op_id))

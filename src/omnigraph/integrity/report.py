@@ -59,28 +59,33 @@ class Violation:
 
     def describe(self) -> str:
         """Return one line with the file, line, message and value."""
-        origin = self.file if self.line is None else f"{self.file}:{self.line}"
+        other = f": {self._other_row()}" if self._other_row() else ""
         value = f" ({self.value})" if self.value else ""
-        return " ".join(f"{origin}: {self._summary()}{self._other_row()}{value}".split())
+        return " ".join(f"{self._origin()}: {self._summary()}{other}{value}".split())
 
     def describe_many(self, count: int, examples: Sequence[Violation]) -> str:
         """Return one line for many violations of this rule by this property."""
-        rows = ", ".join(
-            f"{violation.file}{'' if violation.line is None else f':{violation.line}'}"
-            f"{f' ({violation.value})' if violation.value else ''}"
-            for violation in examples
-        )
+        rows = ", ".join(violation._example() for violation in examples)
         return " ".join(f"{self._summary()}: {format_count(count, 'error')}, such as {rows}".split())
+
+    def _example(self) -> str:
+        """Return the line, with the value and the row that has the same id or values."""
+        other = self._other_row() if self.earlier_file is None else f"as in {self._other_row()}"
+        details = ", ".join(part for part in (self.value, other) if part)
+        return f"{self._origin()} ({details})" if details else self._origin()
+
+    def _origin(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
 
     def _summary(self) -> str:
         message = f"{self.property}: {self.message}" if self.property else self.message
         return f"{self.rule.code} {message}"
 
     def _other_row(self) -> str:
-        """Return which row has the same id or values."""
+        """Return which row has the same id or values, or nothing."""
         if self.earlier_file is not None:
-            return f": {self.earlier_file}:{self.earlier_line}"
-        return f": id {self.entity_id}" if self.rule is Rule.UNIQUE and self.entity_id is not None else ""
+            return f"{self.earlier_file}:{self.earlier_line}"
+        return f"id {self.entity_id}" if self.rule is Rule.UNIQUE and self.entity_id is not None else ""
 
     def to_json(self) -> dict[str, Fact]:
         """Return the members of a line of the file with all violations."""
@@ -186,9 +191,9 @@ class ViolationReport:
             lines += zip(group.first, group.describe(), strict=False)  # one line may be for many violations
         return [line for _, line in sorted(lines, key=lambda entry: entry[0].order())]
 
-    def has_only(self, rule: Rule) -> bool:
-        """Return whether every violation is of this rule."""
-        return all(counted is rule for counted, _ in self.counts)
+    def has_only(self, *rules: Rule) -> bool:
+        """Return whether every violation is of one of these rules."""
+        return all(rule in rules for rule, _ in self.counts)
 
     def shift_lines(self, lines: int) -> ViolationReport:
         """Return the same report with a number of lines before it."""
@@ -224,6 +229,11 @@ class ValidationError(ContentError):
         shown = lines[: limits.VIOLATIONS_KEPT_MAX]
         more = f"; showing the first {len(shown)} lines" if len(lines) > len(shown) else ""
         return "\n".join([f"{self._head}{more}", *(f"  {line}" for line in shown)])
+
+
+def count_others(report: ViolationReport) -> str:
+    """Return the end of a message about the first violation: how many more there are; empty if it is the only one."""
+    return f" (and {report.total - 1:,} more)" if report.total > 1 else ""
 
 
 def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:

@@ -20,9 +20,9 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-def delete_graph(root: Location, environment: WriteEnvironment | None = None) -> None:
+def delete_graph(root: Location) -> None:
     """Delete the graph and every file below its root; do nothing if there is none."""
-    environment = environment or WriteEnvironment()
+    environment = WriteEnvironment()
     store = ObjectStore(root)
     try:
         branches = read_snapshot(root, MAIN, storage_format=environment.storage_format).state.branches

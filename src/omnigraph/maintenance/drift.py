@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from omnigraph.base import limits
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import OmnigraphError, RefusedError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import OperationId
@@ -265,8 +266,7 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
     try:
         changes = compare_rows(published, head)
         if changes.duplicates:
-            verb = "row has" if changes.duplicates == 1 else "rows have"
-            obstacle = obstacle or f"{changes.duplicates:,} {verb} the id of another row"
+            obstacle = obstacle or f"{format_count(changes.duplicates, 'row has', 'rows have')} the id of another row"
     except OmnigraphError as error:
         obstacle = obstacle or error.message
     return replace(

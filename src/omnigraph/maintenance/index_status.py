@@ -23,22 +23,9 @@ from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity, Property, display_order
 from omnigraph.schema.property_types import IndexKind, index_kind
 from omnigraph.schema.tables import ColumnIndex, declared_indexes
+from omnigraph.storage.lance import indexes
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.indexes import (
-    NO_ROWS,
-    NO_VECTORS,
-    NOT_NEEDED,
-    NOT_POSSIBLE,
-    PARAMETERS_DIFFER,
-    Coverage,
-    Degraded,
-    IndexDescription,
-    IndexSpec,
-    coverage_of,
-    has_vectors,
-    read_indexes,
-    why_no_vector_index,
-)
+from omnigraph.storage.lance.indexes import Coverage
 
 NO_INDEX: Final = "has no @index"
 NO_KIND: Final = "is of a type that has no index"
@@ -100,24 +87,24 @@ class IndexCoverage(DisplayedRow):
     @property
     def is_degraded(self) -> bool:
         """Whether the index does not cover every row."""
-        return isinstance(self.coverage, Degraded)
+        return isinstance(self.coverage, indexes.Degraded)
 
     @property
     def uncovered_fragments(self) -> int:
         """The number of fragments that the index does not cover."""
-        return len(self.coverage.uncovered_fragments) if isinstance(self.coverage, Degraded) else 0
+        return len(self.coverage.uncovered_fragments) if isinstance(self.coverage, indexes.Degraded) else 0
 
     @property
     def uncovered_rows(self) -> int:
         """The number of rows that the index does not cover."""
-        return self.coverage.uncovered_rows if isinstance(self.coverage, Degraded) else 0
+        return self.coverage.uncovered_rows if isinstance(self.coverage, indexes.Degraded) else 0
 
     @property
     def state(self) -> IndexState:
         """Whether the index is complete, behind or missing, or why there is none."""
-        if not self.declared or self.reason in (NOT_NEEDED, NOT_POSSIBLE):
+        if not self.declared or self.reason in (indexes.NOT_NEEDED, indexes.NOT_POSSIBLE):
             return IndexState.NONE
-        if self.reason == PARAMETERS_DIFFER:
+        if self.reason == indexes.PARAMETERS_DIFFER:
             return IndexState.BEHIND
         if not self.is_degraded:
             return IndexState.COMPLETE
@@ -169,13 +156,13 @@ def coverage_of_snapshot(snapshot: Snapshot, without: frozenset[TableId] = froze
 
 def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterator[IndexCoverage]:
     dataset = open_table(snapshot.root, table)
-    fragments, present = dataset.fragment_rows(), read_indexes(dataset)
+    fragments, present = dataset.fragment_rows(), indexes.read_indexes(dataset)
     rows = sum(fragments.values())
     name = snapshot.branch.name
     declared = declared_indexes(entity)
     pending = {prop.vector.name: count_pending(dataset, prop).rows for prop in vector_properties(entity)}
     for index in declared:
-        coverage = coverage_of(IndexSpec(index.column, index.kind), present, fragments)
+        coverage = indexes.coverage_of(indexes.IndexSpec(index.column, index.kind), present, fragments)
         built = next((built for built in present if (built.column, built.kind) == (index.column, index.kind)), None)
         yield IndexCoverage(
             table_key=entity.alias,
@@ -191,7 +178,7 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             pending_rows=pending.get(index.column, 0),
         )
     served = {index.column for index in declared}
-    nothing = Degraded(tuple(sorted(fragments)), rows)
+    nothing = indexes.Degraded(tuple(sorted(fragments)), rows)
     for column in entity.properties:
         if column.name not in served:
             yield IndexCoverage(
@@ -206,18 +193,18 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             )
 
 
-def _why_unused(dataset: Dataset, declared: ColumnIndex, built: IndexDescription | None, rows: int) -> str:
+def _why_unused(dataset: Dataset, declared: ColumnIndex, built: indexes.IndexDescription | None, rows: int) -> str:
     """Return why queries cannot use a declared index, or why it cannot be built; empty if `optimize` builds it."""
     if declared.kind is IndexKind.VECTOR and rows:
         row_bytes = _FLOAT_BYTES * int(dataset.schema.field(declared.column).type.list_size)
-        if reason := why_no_vector_index(rows, row_bytes):
+        if reason := indexes.why_no_vector_index(rows, row_bytes):
             return reason
     if built is not None:
-        return "" if built.has_parameters(declared.text) else PARAMETERS_DIFFER
+        return "" if built.has_parameters(declared.text) else indexes.PARAMETERS_DIFFER
     if not rows:
-        return NO_ROWS
+        return indexes.NO_ROWS
     is_vector = declared.kind is IndexKind.VECTOR
-    return NO_VECTORS if is_vector and not has_vectors(dataset, declared.column) else ""
+    return indexes.NO_VECTORS if is_vector and not indexes.has_vectors(dataset, declared.column) else ""
 
 
 def _why_unindexed(column: Property) -> str:

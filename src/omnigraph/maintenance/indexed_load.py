@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.display import Displayed
+from omnigraph.base.display import Displayed, describe_rows
 from omnigraph.base.errors import Applied, OmnigraphError, StorageError
 from omnigraph.base.hints import Action, Hint, Value, action, hint
 from omnigraph.base.ids import CommitId
@@ -56,7 +56,7 @@ class LoadResult(Displayed):
     runner: str = "local"
     """Where the load ran: `local`, or `spark` and its master."""
     changes: Mapping[str, LoadCounts] = field(default_factory=dict)
-    """What the load did with the rows of each type, by alias; empty without a commit."""
+    """What the load did with the rows of each type, by alias; what it would do, for a dry run."""
     unindexed: tuple[str, ...] = ()
     """The loaded types, by alias, whose declared indexes do not cover the new rows."""
 
@@ -71,8 +71,15 @@ class LoadResult(Displayed):
             "mode": f"{self.mode} (dry run)" if self.dry_run else self.mode,
             "commit": None if self.commit is None else self.commit.id,
             "total": f"{self.total:,}",
-            **{alias: f"{count:,}" for alias, count in self.counts.items()},
+            **{alias: self._type_summary(alias) for alias in {**self.counts, **self.changes}},
         }
+
+    def _type_summary(self, alias: str) -> str:
+        """Return what happened to the rows of a type, as in `2 inserted, 1 unchanged`."""
+        changes = self.changes.get(alias)
+        if changes is None:
+            return f"{self.counts[alias]:,}"
+        return describe_rows(changes, dry_run=self.dry_run)
 
 
 def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadResult:

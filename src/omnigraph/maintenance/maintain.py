@@ -14,6 +14,7 @@ from typing import Final
 from omnigraph.base.display import Displayed
 from omnigraph.base.ids import BranchId
 from omnigraph.graph.coordination.lease import hold_lease
+from omnigraph.graph.manifest.layout import lock_directory
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
@@ -118,7 +119,13 @@ def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -
 
 
 def _problems(graph: GraphTarget) -> tuple[Finding, ...]:
-    return tuple(finding for finding in check_graph(graph) if finding.health is not Health.OK)
+    """Return what doctor finds, without the lock of this round."""
+    findings = [finding for finding in check_graph(graph) if finding.health is not Health.OK]
+    return tuple(
+        finding
+        for finding in findings
+        if (finding.check, finding.health, finding.where) != (Check.LOCKS, Health.NOTICE, lock_directory(MAINTAIN_LOCK))
+    )
 
 
 @dataclass(frozen=True, slots=True)

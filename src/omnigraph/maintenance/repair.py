@@ -283,12 +283,8 @@ class _BranchRepair:
         failure: errors.OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(
-                    self.root,
-                    self.branch.name,
-                    WriteRequest(kind=WriteOperation.REPAIR, actor=self.options.actor or ACTOR, stage=self._stage),
-                )
-                commit = None if published is None else published.publication.commit
+                request = WriteRequest(kind=WriteOperation.REPAIR, actor=self.options.actor or ACTOR, stage=self._stage)
+                commit = write(self.root, self.branch.name, request)
             else:
                 self._inspect(read_snapshot(self.root, self.branch.name))
         except errors.OmnigraphError as error:

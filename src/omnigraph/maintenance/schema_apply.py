@@ -32,7 +32,7 @@ from omnigraph.graph.write.check import read_other_catalogs
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, count_others, merge_reports
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
@@ -50,10 +50,9 @@ class SchemaRejectedError(ValidationError):
 
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
         rows = "a row" if report.total == 1 else f"{report.total:,} rows"
         super().__init__(
-            f"{first.file}: {first.message}{more}",
+            f"{first.file}: {first.message}{count_others(report)}",
             report,
             head=f"the graph has {rows} that the new schema does not allow",
             code="schema_rejected",
@@ -101,20 +100,16 @@ def apply_schema(
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
-        published = write(
-            root,
-            branch,
-            WriteRequest(kind=WriteOperation.SCHEMA_APPLY, actor=request.actor, stage=run.stage),
-            environment,
-        )
+        write_request = WriteRequest(kind=WriteOperation.SCHEMA_APPLY, actor=request.actor, stage=run.stage)
+        commit = write(root, branch, write_request, environment)
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.
         run.plan = run.plan_for(read_snapshot(root, branch))
         if run.plan.steps or not run.plan.can_apply:
             raise
-        published = None
+        commit = None
     assert run.plan is not None, "`stage` makes the plan"
-    return SchemaResult(run.plan, None if published is None else published.publication.commit)
+    return SchemaResult(run.plan, commit)
 
 
 @dataclass(slots=True)

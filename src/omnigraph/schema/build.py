@@ -13,37 +13,15 @@ from typing import Any
 
 from omnigraph.base.ids import Incarnation, PropertyId, new_incarnation, type_id_from_number
 from omnigraph.lang.syntax import Annotation, NamedArgument, RangeArgument, StringLiteral, WordLiteral
-from omnigraph.schema.catalog import (
-    Cardinality,
-    Catalog,
-    CheckRule,
-    EdgeType,
-    Embedding,
-    Interface,
-    NodeType,
-    Property,
-    PropertyShape,
-    RangeRule,
-    Rules,
-)
+from omnigraph.schema import catalog, resolve
 from omnigraph.schema.checks.declarations import cardinality_bound
 from omnigraph.schema.checks.run import require_valid_schema
 from omnigraph.schema.property_types import PLAIN_TEXT, PropertyType, TextOptions
-from omnigraph.schema.resolve import (
-    Expansion,
-    InvalidType,
-    arguments_of,
-    column_lists,
-    expand,
-    metadata_of,
-    resolve_type,
-    text_options,
-)
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
 
-def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:
+def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> catalog.Catalog:
     """Check a schema and return its catalog, with new ids."""
     require_valid_schema(schema)
     tables = [declaration for declaration in schema.declarations if not isinstance(declaration, InterfaceSyntax)]
@@ -53,18 +31,18 @@ def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] 
         for declaration in schema.declarations
         if isinstance(declaration, InterfaceSyntax)
     }
-    nodes: list[NodeType] = []
-    edges: list[EdgeType] = []
+    nodes: list[catalog.NodeType] = []
+    edges: list[catalog.EdgeType] = []
     for declaration in tables:
         parts = _entity_parts(declaration, interfaces)
         parts |= {"id": ids[declaration.name.text], "incarnation": new_incarnation()}
         if isinstance(declaration, NodeSyntax):
-            nodes.append(NodeType(**parts, implements=tuple(name.text for name in declaration.implements)))
+            nodes.append(catalog.NodeType(**parts, implements=tuple(name.text for name in declaration.implements)))
         else:
             source, target = ids[declaration.source.text], ids[declaration.target.text]
             cardinality = _cardinality(declaration.annotations)
-            edges.append(EdgeType(**parts, source=source, target=target, cardinality=cardinality))
-    return Catalog(
+            edges.append(catalog.EdgeType(**parts, source=source, target=target, cardinality=cardinality))
+    return catalog.Catalog(
         nodes=tuple(nodes),
         edges=tuple(edges),
         interfaces=tuple(_interface(declaration) for declaration in interfaces.values()),
@@ -72,14 +50,14 @@ def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] 
     )
 
 
-def _interface(declaration: InterfaceSyntax) -> Interface:
+def _interface(declaration: InterfaceSyntax) -> catalog.Interface:
     properties, rules = _shapes_and_rules(declaration, {})
-    return Interface(
+    return catalog.Interface(
         name=declaration.name.text,
         properties=properties,
         rules=rules,
         description=_text_of(declaration.annotations, "description"),
-        metadata=metadata_of(declaration.annotations),
+        metadata=resolve.metadata_of(declaration.annotations),
     )
 
 
@@ -89,23 +67,23 @@ def _entity_parts(declaration: NodeSyntax | EdgeSyntax, interfaces: Mapping[str,
     return {
         "name": declaration.name.text,
         "properties": tuple(
-            Property.from_shape(shape, PropertyId(number)) for number, shape in enumerate(shapes, start=1)
+            catalog.Property.from_shape(shape, PropertyId(number)) for number, shape in enumerate(shapes, start=1)
         ),
         "next_property_id": PropertyId(len(shapes) + 1),
         "rules": rules,
         "description": _text_of(declaration.annotations, "description"),
         "renamed_from": _text_of(declaration.annotations, "rename_from"),
-        "metadata": metadata_of(declaration.annotations),
+        "metadata": resolve.metadata_of(declaration.annotations),
     }
 
 
 def _shapes_and_rules(
     declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]
-) -> tuple[tuple[PropertyShape, ...], Rules]:
-    expansion = expand(declaration, interfaces)
+) -> tuple[tuple[catalog.PropertyShape, ...], catalog.Rules]:
+    expansion = resolve.expand(declaration, interfaces)
     indexed = {
-        name: text_options(group.annotation)[0]
-        for group in column_lists(expansion.properties, expansion.constraints, "index")
+        name: resolve.text_options(group.annotation)[0]
+        for group in resolve.column_lists(expansion.properties, expansion.constraints, "index")
         for name in group.names
     }
     shapes = tuple(_shape(declared, indexed.get(declared.name.text)) for declared in expansion.properties)
@@ -113,36 +91,36 @@ def _shapes_and_rules(
     return shapes, _build_rules(expansion, types)
 
 
-def _build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rules:
+def _build_rules(expansion: resolve.Expansion, types: Mapping[str, PropertyType]) -> catalog.Rules:
     """Return every rule once, annotations of properties before constraints of the body."""
     uniques: dict[frozenset[str], tuple[str, ...]] = {}
     for columns in _column_lists(expansion, "unique"):
         uniques.setdefault(frozenset(columns), columns)
-    ranges: dict[RangeRule, None] = {}
-    checks: dict[CheckRule, None] = {}
+    ranges: dict[catalog.RangeRule, None] = {}
+    checks: dict[catalog.CheckRule, None] = {}
     for constraint in expansion.constraints:
         match constraint.name.text, constraint.arguments:
             case "range", [WordLiteral(name), RangeArgument() as bounds]:
                 parsed = range_bounds(bounds, types[name])
                 assert isinstance(parsed, RangeBounds), "require_valid_schema rejects it"
-                ranges[RangeRule(name, parsed)] = None
+                ranges[catalog.RangeRule(name, parsed)] = None
             case "check", [WordLiteral(name), StringLiteral(pattern)]:
-                checks[CheckRule(name, pattern)] = None
+                checks[catalog.CheckRule(name, pattern)] = None
     key = next(iter(_column_lists(expansion, "key")), ())
-    return Rules(key, tuple(uniques.values()), tuple(ranges), tuple(checks))
+    return catalog.Rules(key, tuple(uniques.values()), tuple(ranges), tuple(checks))
 
 
-def _column_lists(expansion: Expansion, kind: str) -> list[tuple[str, ...]]:
-    return [group.names for group in column_lists(expansion.properties, expansion.constraints, kind)]
+def _column_lists(expansion: resolve.Expansion, kind: str) -> list[tuple[str, ...]]:
+    return [group.names for group in resolve.column_lists(expansion.properties, expansion.constraints, kind)]
 
 
-def _shape(declared: PropertySyntax, index: TextOptions | None) -> PropertyShape:
+def _shape(declared: PropertySyntax, index: TextOptions | None) -> catalog.PropertyShape:
     """Return a property; `index` has the options of its index, None without one."""
-    resolved = resolve_type(declared.type)
-    assert not isinstance(resolved, InvalidType), "require_valid_schema rejects it"
+    resolved = resolve.resolve_type(declared.type)
+    assert not isinstance(resolved, resolve.InvalidType), "require_valid_schema rejects it"
     annotations = declared.annotations
     embedding = _embedding(annotations, required=not declared.type.nullable)
-    return PropertyShape(
+    return catalog.PropertyShape(
         name=declared.name.text,
         type=resolved,
         nullable=declared.type.nullable or embedding is not None,
@@ -152,12 +130,12 @@ def _shape(declared: PropertySyntax, index: TextOptions | None) -> PropertyShape
         embedding=embedding,
         description=_text_of(annotations, "description"),
         renamed_from=_text_of(annotations, "rename_from"),
-        metadata=metadata_of(annotations),
+        metadata=resolve.metadata_of(annotations),
     )
 
 
 def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Value | None:
-    arguments = arguments_of(annotations, "default")
+    arguments = resolve.arguments_of(annotations, "default")
     if not arguments:
         return None
     literal = arguments[0]
@@ -167,27 +145,27 @@ def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Val
     return value
 
 
-def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
-    match arguments_of(annotations, "embed"):
+def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> catalog.Embedding | None:
+    match resolve.arguments_of(annotations, "embed"):
         case [StringLiteral(source)]:
-            return Embedding(source, required=required)
+            return catalog.Embedding(source, required=required)
         case [StringLiteral(source), NamedArgument(_, StringLiteral(model))]:
-            return Embedding(source, model, required)
+            return catalog.Embedding(source, model, required)
         case _:
             return None
 
 
-def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
-    match arguments_of(annotations, "card"):
+def _cardinality(annotations: tuple[Annotation, ...]) -> catalog.Cardinality:
+    match resolve.arguments_of(annotations, "card"):
         case [RangeArgument(low, high)]:
-            return Cardinality(cardinality_bound(low) or 0, cardinality_bound(high))
+            return catalog.Cardinality(cardinality_bound(low) or 0, cardinality_bound(high))
         case _:
-            return Cardinality()
+            return catalog.Cardinality()
 
 
 def _text_of(annotations: tuple[Annotation, ...], name: str) -> str | None:
     """Return the argument of an annotation that takes one string or one name."""
-    match arguments_of(annotations, name):
+    match resolve.arguments_of(annotations, name):
         case [StringLiteral(text)] | [WordLiteral(text)]:
             return text
         case _:

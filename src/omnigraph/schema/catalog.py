@@ -35,11 +35,11 @@ class TypeKind(Enum):
     EDGE = "edge"
 
 
-class Embedding(Struct, frozen=True):
-    """The String property that a vector is made from, and the model if the schema names one.
+class Embedding(Struct, frozen=True, omit_defaults=True):
+    """The String property that a vector is computed from, and the model if the schema names one.
 
-    The property is always nullable: a row without a vector gets one later. `required`: it was declared without `?`. A
-    graph of an earlier release may have a property that is not nullable instead; it keeps its column and rule.
+    The vector property is always nullable: a row without a vector gets one later. `required`: the schema declares it
+    without `?`. In a graph of an earlier release it may be not nullable instead; it keeps its column and rule.
     """
 
     source: str
@@ -73,9 +73,10 @@ class PropertyShape(Struct, frozen=True, kw_only=True):
 class Property(PropertyShape, frozen=True, kw_only=True):
     """A property of a node or edge type. Its id is unique within the type and never used again.
 
-    `filled` is the value, or nothing, that the existing rows got when the property was added; None: the current
-    default. It is kept when the default changes, to distinguish rows from before the property from changed ones.
-    `null_fills` has the value that replaced null for each time that the property became required with a default.
+    `filled` has the value that the existing rows got when the property was added, and is empty if they got null;
+    None: they got the current default. It is kept when the default changes, to distinguish rows from before the
+    property from changed ones. `null_fills` has the value that replaced null for each time that the property became
+    required with a default.
     """
 
     id: PropertyId
@@ -96,7 +97,7 @@ class Property(PropertyShape, frozen=True, kw_only=True):
         return self.null_replacement(0) if first is None else first
 
     def null_replacement(self, applied: int) -> Value | None:
-        """Return the value that replaced a null on which `applied` of the `null_fills` were done; None: still null."""
+        """Return what replaced a null that is newer than the first `applied` of the `null_fills`; None: still null."""
         return next(iter(self.null_fills[applied:]), None)
 
     def with_default(self, default: Value | None) -> Property:
@@ -138,7 +139,7 @@ class Rules(Struct, frozen=True):
         )
 
 
-class Cardinality(Struct, frozen=True):
+class Cardinality(Struct, frozen=True, omit_defaults=True):
     """The number of edges of the type that a source may have; `high` None is unbounded."""
 
     low: int = 0
@@ -204,7 +205,7 @@ class EdgeType(EntityType, frozen=True, kw_only=True):
 Entity = NodeType | EdgeType
 """A type that has a table."""
 AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
-"""A node type or an edge type, the result has the type of the argument."""
+"""A node type or an edge type, for functions whose result has the type of the argument."""
 
 
 class Catalog(Struct, frozen=True, kw_only=True, dict=True):
@@ -277,7 +278,7 @@ class Catalog(Struct, frozen=True, kw_only=True, dict=True):
         return self._by_id.get(type_id)
 
     def same_type(self, entity: Entity) -> Entity | None:
-        """Return the form of a type in this catalog: the type with its id, unless the type was created again."""
+        """Return the type of this catalog with the same id; None if it was dropped or created again."""
         same = self._by_id.get(entity.id)
         return same if same is not None and same.incarnation == entity.incarnation else None
 

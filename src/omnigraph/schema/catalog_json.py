@@ -1,9 +1,10 @@
 """Catalogs as canonical JSON, and back.
 
 The `_Stored…` classes declare the stored shape once, for both directions, each for the class of `catalog` with that
-name; values are canonical text. Out: canonical JSON, with sorted members and without those that have their default
-value; its SHA-256 is the schema hash, so the bytes for a catalog never change. In: any stored text; a consistent
-`Catalog` or a `FormatError` results. Unknown members are ignored, missing ones are never guessed.
+name; values are canonical text. Classes of `catalog` whose members are stored unchanged are used directly. Out:
+canonical JSON, with sorted members and without those that have their default value; its SHA-256 is the schema hash, so
+the bytes for a catalog never change. In: any stored text; a consistent `Catalog` or a `FormatError` results. Unknown
+members are ignored, missing ones are never guessed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import SchemaHash
 from omnigraph.lang import syntax
+from omnigraph.schema import property_types
 from omnigraph.schema.catalog import (
     Cardinality,
     Catalog,
@@ -33,21 +35,10 @@ from omnigraph.schema.catalog import (
     Rules,
 )
 from omnigraph.schema.consistency import InconsistentCatalogError, require_consistent
-from omnigraph.schema.property_types import (
-    PLAIN_TEXT,
-    STEM_LANGUAGES,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    TextOptions,
-    VectorType,
-)
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, value_from_text, value_text
 
 CATALOG_VERSION: Final = 1
-_SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
+_SCALARS: Final = {scalar.value: scalar for scalar in property_types.Scalar}
 _LITERALS: Final[dict[str, type[syntax.StringLiteral | syntax.NumberLiteral | syntax.WordLiteral]]] = {
     "string": syntax.StringLiteral,
     "number": syntax.NumberLiteral,
@@ -90,25 +81,14 @@ class _StoredAnnotation(_Stored, kw_only=True, frozen=True):
     arguments: tuple[_StoredArgument, ...] = ()
 
 
-class _StoredEmbedding(_Stored, kw_only=True, frozen=True):
-    source: str
-    model: str | None = None
-    required: bool = False
-
-
-class _StoredTextOptions(_Stored, kw_only=True, frozen=True):
-    ascii_folding: bool = False
-    stem: str | None = None
-
-
 class _StoredShape(_Stored, kw_only=True, frozen=True):
     name: str
     type: _StoredType
     nullable: bool = False
     indexed: bool = False
-    text_options: _StoredTextOptions | None = None
+    text_options: property_types.TextOptions | None = None
     default: str | None = None
-    embedding: _StoredEmbedding | None = None
+    embedding: Embedding | None = None
     description: str | None = None
     renamed_from: str | None = None
     metadata: tuple[_StoredAnnotation, ...] = ()
@@ -157,17 +137,12 @@ class _StoredNode(_StoredEntity, kw_only=True, frozen=True):
     implements: tuple[str, ...] = ()
 
 
-class _StoredCardinality(_Stored, kw_only=True, frozen=True):
-    low: int = 0
-    high: int | None = None
-
-
 class _StoredEdge(_StoredEntity, kw_only=True, frozen=True):
     """Without `cardinality` any number of edges is valid."""
 
     source: str
     target: str
-    cardinality: _StoredCardinality | None = None
+    cardinality: Cardinality | None = None
 
 
 class _StoredCatalog(_Stored, kw_only=True, frozen=True):
@@ -245,7 +220,7 @@ def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface)
     }
     if isinstance(declared, EdgeType):
         is_any = declared.cardinality == Cardinality()
-        converted["cardinality"] = None if is_any else _copy(_StoredCardinality, declared.cardinality)
+        converted["cardinality"] = None if is_any else declared.cardinality
     return _copy(target, declared, **converted)
 
 
@@ -261,17 +236,16 @@ def _restore_type(target: type[AnyType], stored: _StoredNode | _StoredEdge | _St
         ),
     }
     if isinstance(stored, _StoredEdge):
-        converted["cardinality"] = _copy(Cardinality, stored.cardinality or _StoredCardinality())
+        converted["cardinality"] = stored.cardinality or Cardinality()
     return _copy(target, stored, **converted)
 
 
 def _store_property(target: type[_StoredShape], shape: PropertyShape) -> _StoredShape:
-    is_plain = shape.text_options == PLAIN_TEXT
+    is_plain = shape.text_options == property_types.PLAIN_TEXT
     converted: dict[str, object] = {
         "type": _store_property_type(shape.type),
         "default": _store_value(shape.default, shape.type),
-        "text_options": None if is_plain else _copy(_StoredTextOptions, shape.text_options),
-        "embedding": shape.embedding and _copy(_StoredEmbedding, shape.embedding),
+        "text_options": None if is_plain else shape.text_options,
         "metadata": _store_annotations(shape.metadata),
     }
     if isinstance(shape, Property):
@@ -283,14 +257,13 @@ def _store_property(target: type[_StoredShape], shape: PropertyShape) -> _Stored
 
 def _restore_property(target: type[PropertyShape], stored: _StoredShape) -> PropertyShape:
     property_type = _restore_property_type(stored.type)
-    options = stored.text_options or _StoredTextOptions()
-    if options.stem is not None and options.stem not in STEM_LANGUAGES:
+    options = stored.text_options or property_types.PLAIN_TEXT
+    if options.stem is not None and options.stem not in property_types.STEM_LANGUAGES:
         raise InconsistentCatalogError(f"a text index has the unknown language '{options.stem}'")
     converted: dict[str, object] = {
         "type": property_type,
         "default": None if stored.default is None else _restore_value(stored.default, property_type),
-        "text_options": _copy(TextOptions, options),
-        "embedding": stored.embedding and _copy(Embedding, stored.embedding),
+        "text_options": options,
         "metadata": _restore_annotations(stored.metadata),
     }
     if isinstance(stored, _StoredProperty):
@@ -300,49 +273,49 @@ def _restore_property(target: type[PropertyShape], stored: _StoredShape) -> Prop
     return _copy(target, stored, **converted)
 
 
-def _store_property_type(property_type: PropertyType) -> _StoredType:
+def _store_property_type(property_type: property_types.PropertyType) -> _StoredType:
     match property_type:
-        case ScalarType(scalar):
+        case property_types.ScalarType(scalar):
             return _StoredType(kind=scalar.value)
-        case ListType(item):
+        case property_types.ListType(item):
             return _StoredType(kind="list", item=item.value)
-        case VectorType(size):
+        case property_types.VectorType(size):
             return _StoredType(kind="Vector", size=size)
-        case EnumType(values):
+        case property_types.EnumType(values):
             return _StoredType(kind="enum", values=values)
         case _:
             assert_never(property_type)
 
 
-def _restore_property_type(stored: _StoredType) -> PropertyType:
+def _restore_property_type(stored: _StoredType) -> property_types.PropertyType:
     if stored.kind in _SCALARS:
-        return ScalarType(_SCALARS[stored.kind])
+        return property_types.ScalarType(_SCALARS[stored.kind])
     if stored.kind == "list" and stored.item in _SCALARS:
-        return ListType(_SCALARS[stored.item])
+        return property_types.ListType(_SCALARS[stored.item])
     if stored.kind == "Vector" and stored.size > 0:
-        return VectorType(stored.size)
+        return property_types.VectorType(stored.size)
     if stored.kind == "enum" and stored.values:
-        return EnumType(tuple(sorted(set(stored.values))))
+        return property_types.EnumType(tuple(sorted(set(stored.values))))
     raise InconsistentCatalogError(f"a property has the unknown type '{stored.kind}'")
 
 
-def _store_value(value: Value | None, property_type: PropertyType) -> str | None:
+def _store_value(value: Value | None, property_type: property_types.PropertyType) -> str | None:
     return None if value is None else value_text(value, property_type)
 
 
-def _restore_value(text: str, property_type: PropertyType) -> Value:
+def _restore_value(text: str, property_type: property_types.PropertyType) -> Value:
     value = value_from_text(text, property_type)
     if isinstance(value, InvalidValue):
         raise InconsistentCatalogError(value.message)
     return value
 
 
-def _store_range(rule: RangeRule, property_type: PropertyType) -> _StoredRange:
+def _store_range(rule: RangeRule, property_type: property_types.PropertyType) -> _StoredRange:
     low, high = (_store_value(bound, property_type) for bound in (rule.bounds.low, rule.bounds.high))
     return _StoredRange(property=rule.property, low=low, high=high)
 
 
-def _restore_range(stored: _StoredRange, types: dict[str, PropertyType]) -> RangeRule:
+def _restore_range(stored: _StoredRange, types: dict[str, property_types.PropertyType]) -> RangeRule:
     if stored.property not in types:
         raise InconsistentCatalogError(f"a range names the unknown property '{stored.property}'")
     property_type = types[stored.property]

@@ -11,16 +11,8 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from omnigraph.lang import syntax
+from omnigraph.schema import property_types
 from omnigraph.schema.catalog import Cardinality, Catalog, Entity, Interface, NodeType, PropertyShape, Rules
-from omnigraph.schema.property_types import (
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    TextOptions,
-    VectorType,
-)
 from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import Value, value_text
 
@@ -81,14 +73,14 @@ def _annotations(shape: PropertyShape) -> Iterator[syntax.Annotation]:
     yield from _notes(shape)
 
 
-def _text_options(options: TextOptions) -> Iterator[syntax.NamedArgument]:
+def _text_options(options: property_types.TextOptions) -> Iterator[syntax.NamedArgument]:
     if options.ascii_folding:
         yield syntax.NamedArgument(syntax.Name("ascii_folding"), syntax.WordLiteral("true"))
     if options.stem is not None:
         yield syntax.NamedArgument(syntax.Name("stem"), syntax.StringLiteral(options.stem))
 
 
-def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[syntax.Annotation]:
+def _constraints(rules: Rules, types: dict[str, property_types.PropertyType]) -> Iterator[syntax.Annotation]:
     if rules.key:
         yield _annotation("key", *(syntax.WordLiteral(name) for name in rules.key))
     for columns in rules.uniques:
@@ -107,25 +99,27 @@ def _annotation(name: str, *arguments: syntax.Argument) -> syntax.Annotation:
     return syntax.Annotation(syntax.Name(name), arguments)
 
 
-def _type(property_type: PropertyType, nullable: bool) -> syntax.TypeExpression:
+def _type(property_type: property_types.PropertyType, nullable: bool) -> syntax.TypeExpression:
     match property_type:
-        case ScalarType(scalar):
+        case property_types.ScalarType(scalar):
             return syntax.TypeExpression(syntax.Name(scalar.value), nullable=nullable)
-        case ListType(item):
+        case property_types.ListType(item):
             return syntax.TypeExpression(syntax.Name(item.value), is_list=True, nullable=nullable)
-        case VectorType(size):
+        case property_types.VectorType(size):
             return syntax.TypeExpression(syntax.Name("Vector"), (syntax.NumberLiteral(str(size)),), nullable=nullable)
-        case EnumType(values):
+        case property_types.EnumType(values):
             words = tuple(syntax.WordLiteral(value) for value in values)
             return syntax.TypeExpression(syntax.Name("enum"), words, nullable=nullable)
 
 
-def _literal(value: Value, property_type: PropertyType) -> syntax.Literal:
+def _literal(value: Value, property_type: property_types.PropertyType) -> syntax.Literal:
     text = value_text(value, property_type)
     match property_type:
-        case EnumType() | ScalarType(Scalar.BOOL):
+        case property_types.EnumType() | property_types.ScalarType(property_types.Scalar.BOOL):
             return syntax.WordLiteral(text)
-        case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
+        case property_types.ScalarType(
+            property_types.Scalar.STRING | property_types.Scalar.DATE | property_types.Scalar.DATETIME
+        ):
             return syntax.StringLiteral(text)
         case _:
             return syntax.NumberLiteral(text)

@@ -151,7 +151,7 @@ STEM_LANGUAGES: Final = (
 """The languages for which Lance can reduce a word to its stem."""
 
 
-class TextOptions(Struct, frozen=True):
+class TextOptions(Struct, frozen=True, omit_defaults=True):
     """How full-text search compares the words in a `String`: `ascii_folding` ignores accents, `stem` endings."""
 
     ascii_folding: bool = False

@@ -16,17 +16,8 @@ from msgspec.structs import replace
 from omnigraph.base import limits
 from omnigraph.lang import syntax
 from omnigraph.lang.problems import quoted
+from omnigraph.schema import property_types
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.property_types import (
-    STEM_LANGUAGES,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    TextOptions,
-    VectorType,
-)
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
 
 PROPERTY_ANNOTATIONS: Final = frozenset({"key", "unique", "index", "embed", "default", "description", "rename_from"})
@@ -38,7 +29,7 @@ HEADER_ANNOTATIONS: Final = {
 CONSTRAINTS: Final = frozenset({"key", "unique", "index", "range", "check"})
 EDGE_CONSTRAINTS: Final = frozenset({"key", "unique", "index"})
 KNOWN_ANNOTATIONS: Final = PROPERTY_ANNOTATIONS | HEADER_ANNOTATIONS["edge"] | CONSTRAINTS
-_SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
+_SCALARS: Final = {scalar.value: scalar for scalar in property_types.Scalar}
 TYPE_NAMES: Final = (*_SCALARS, "Vector", "enum")
 _ENUM_WORD: Final = re.compile(r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*")
 _OTHER_LANGUAGES: Final = {
@@ -118,7 +109,7 @@ class InvalidOption(Struct, frozen=True):
     hint: str
 
 
-def text_options(annotation: syntax.Annotation) -> tuple[TextOptions, tuple[InvalidOption, ...]]:
+def text_options(annotation: syntax.Annotation) -> tuple[property_types.TextOptions, tuple[InvalidOption, ...]]:
     """Return the options of an `@index`, and the reason for each one that is not valid."""
     options: dict[str, bool | str] = {}
     invalid: list[InvalidOption] = []
@@ -136,7 +127,7 @@ def text_options(annotation: syntax.Annotation) -> tuple[TextOptions, tuple[Inva
         # Lance removes endings before accents: `résumé` becomes `resume`, and `resume` becomes `resum`.
         message = "`ascii_folding` and `stem` cannot be combined: words with accents would not be found without them"
         invalid.append(InvalidOption(annotation.span, message, "remove one of them"))
-    return convert(options, TextOptions), tuple(invalid)
+    return convert(options, property_types.TextOptions), tuple(invalid)
 
 
 def _option_value(argument: syntax.NamedArgument) -> bool | str | InvalidOption:
@@ -148,10 +139,10 @@ def _option_value(argument: syntax.NamedArgument) -> bool | str | InvalidOption:
         case "ascii_folding", _:
             hint = "write `@index(ascii_folding=true)`"
             return InvalidOption(value.span, f"invalid `ascii_folding`: expected true or false, got `{shown}`", hint)
-        case "stem", syntax.StringLiteral(language) if language in STEM_LANGUAGES:
+        case "stem", syntax.StringLiteral(language) if language in property_types.STEM_LANGUAGES:
             return language
         case "stem", syntax.StringLiteral(language):
-            hint = f"use one of {', '.join(STEM_LANGUAGES)}"
+            hint = f"use one of {', '.join(property_types.STEM_LANGUAGES)}"
             return InvalidOption(value.span, f"`stem` has the unknown language {quoted(language)}", hint)
         case "stem", _:
             hint = 'write `@index(stem="english")`'
@@ -170,16 +161,16 @@ class InvalidType(Struct, frozen=True):
     hint: str = ""
 
 
-def resolve_type(expression: syntax.TypeExpression) -> PropertyType | InvalidType:
+def resolve_type(expression: syntax.TypeExpression) -> property_types.PropertyType | InvalidType:
     """Return the type that an expression names, or why it names none."""
     name = expression.name
-    resolved: PropertyType | InvalidType
+    resolved: property_types.PropertyType | InvalidType
     if name.text == "Vector":
         resolved = _vector(expression)
     elif name.text == "enum":
         resolved = _enum(expression)
     elif name.text in _SCALARS and expression.parameters is None:
-        resolved = ScalarType(_SCALARS[name.text])
+        resolved = property_types.ScalarType(_SCALARS[name.text])
     elif name.text in _SCALARS:
         message = f"`{name.text}` takes no parameters"
         resolved = InvalidType(SchemaCode.NO_PARAMETERS, name.span, message, f"write `{name.text}`")
@@ -192,7 +183,7 @@ def resolve_type(expression: syntax.TypeExpression) -> PropertyType | InvalidTyp
     return _list(expression, resolved)
 
 
-def _vector(expression: syntax.TypeExpression) -> VectorType | InvalidType:
+def _vector(expression: syntax.TypeExpression) -> property_types.VectorType | InvalidType:
     hint = f"write a size from 1 to {limits.VECTOR_DIMENSIONS_MAX}, such as `Vector(384)`"
     span = expression.name.span
     match expression.parameters:
@@ -202,14 +193,14 @@ def _vector(expression: syntax.TypeExpression) -> VectorType | InvalidType:
             # The length is checked first: Python does not parse integers of thousands of digits.
             digits = text.lstrip("0")
             if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
-                return VectorType(int(digits))
+                return property_types.VectorType(int(digits))
             message = f"{quoted(text)} is not a valid size of a vector"
             return InvalidType(SchemaCode.VECTOR_SIZE, expression.parameters[0].span, message, hint)
         case _:
             return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
 
 
-def _enum(expression: syntax.TypeExpression) -> EnumType | InvalidType:
+def _enum(expression: syntax.TypeExpression) -> property_types.EnumType | InvalidType:
     if not expression.parameters:
         hint = "write `enum(one, two)`"
         return InvalidType(SchemaCode.ENUM_EMPTY, expression.name.span, "`enum` needs values", hint)
@@ -224,19 +215,21 @@ def _enum(expression: syntax.TypeExpression) -> EnumType | InvalidType:
             message = f"the enum has the duplicate value {quoted(text)}"
             return InvalidType(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
         seen.add(text)
-    return EnumType(tuple(sorted(seen)))
+    return property_types.EnumType(tuple(sorted(seen)))
 
 
-def _list(expression: syntax.TypeExpression, item: PropertyType) -> ListType | InvalidType:
+def _list(
+    expression: syntax.TypeExpression, item: property_types.PropertyType
+) -> property_types.ListType | InvalidType:
     span = expression.name.span
-    if not isinstance(item, ScalarType) or item.scalar is Scalar.BLOB:
+    if not isinstance(item, property_types.ScalarType) or item.scalar is property_types.Scalar.BLOB:
         message = f"a list cannot have items of type `{expression.name.text}`"
-        hint = f"items are {', '.join(name for name in _SCALARS if name != Scalar.BLOB.value)}"
+        hint = f"items are {', '.join(name for name in _SCALARS if name != property_types.Scalar.BLOB.value)}"
         return InvalidType(SchemaCode.LIST_ITEM, span, message, hint)
     if expression.item_nullable:
         message = "the items of a list are never null"
         return InvalidType(SchemaCode.LIST_ITEM_NULLABLE, span, message, f"write `[{item.scalar.value}]?`")
-    return ListType(item.scalar)
+    return property_types.ListType(item.scalar)
 
 
 class PropertyConflict(Struct, frozen=True):

@@ -16,13 +16,13 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.layout import MANIFEST
-from omnigraph.graph.manifest.records import WriteOperation
+from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
-from omnigraph.graph.write.states import Published, StagedWrite
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import short_lease
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
@@ -146,12 +146,8 @@ def delete_old_table_versions(location: Location) -> None:
         dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
 
 
-def _commit_id(published: Published | None) -> str | None:
-    if published is None:
-        return None
-    commit = published.publication.commit
-    assert commit is not None
-    return commit.id
+def _commit_id(commit: CommitRecord | None) -> str | None:
+    return None if commit is None else commit.id
 
 
 def update_until(location: Location, names: Sequence[str], stop: Path) -> dict[str, int]:

@@ -138,11 +138,11 @@ def _has_passed(fault: Fault) -> bool:
 def _attempt(location: Location, name: str = "mine") -> str | Applied:
     """Return the acknowledged commit, or the `applied` value of the error."""
     try:
-        published = run(location, triple([name]), environment=short_lease())
+        commit = run(location, triple([name]), environment=short_lease())
     except OmnigraphError as error:
         return error.applied or pytest.fail(f"{error.code} does not report whether it was applied")
-    assert published is not None
-    return published.staged.commit
+    assert commit is not None
+    return commit.id
 
 
 def _check_answer(location: Location, before: Contents, answer: str | Applied, name: str = "mine") -> None:

@@ -94,9 +94,8 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
     )
     assert made is not None
     now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
-    assert made.publication.commit is not None
-    assert (now.head, now.branch.parent) == (made.publication.commit.id, BranchParent(DEV, base.branch.id, base.head))
-    assert made.publication.commit.parent == base.head
+    assert (now.head, now.branch.parent) == (made.id, BranchParent(DEV, base.branch.id, base.head))
+    assert made.parent == base.head
     assert snapshot_contents(now) == apply(snapshot_contents(base), changes)
     assert now.tables[PERSON].owner == now.branch.id
     assert now.tables[COMPANY] == base.tables[COMPANY]

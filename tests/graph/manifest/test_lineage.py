@@ -54,7 +54,7 @@ def test_damaged_history_is_a_format_error(commits: tuple[CommitRecord, ...]) ->
 
 def test_history_of_published_commits(store_location: Location) -> None:
     first = make_graph(store_location)
-    made = [publish_next(store_location).commit for _ in range(3)]
+    made = [publish_next(store_location) for _ in range(3)]
     snapshot = read_snapshot(store_location)
     history = list(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
     assert history[:-1] == made[::-1]

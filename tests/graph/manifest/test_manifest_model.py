@@ -64,7 +64,7 @@ def _run_step(location: Location, model: Model, kind: str, which: int, number: i
     if change.schema is not None:
         change = replace(change, schema=replace(snapshot.schema, hash=SchemaHash(model.schema)))
     published = publish(target_of(snapshot), change)
-    _record_state(model, location, None if published.commit is None else published.commit.id)
+    _record_state(model, location, None if published is None else published.id)
 
 
 def _change(model: Model, kind: str, which: int, number: int) -> ManifestChange:

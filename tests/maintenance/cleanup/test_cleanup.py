@@ -20,7 +20,13 @@ from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.write.commit import WriteRequest
 from omnigraph.graph.write.stage import WritableTable
-from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats, sum_kept
+from omnigraph.maintenance.cleanup.options import (
+    CleanupPolicyOptions,
+    TableCleanupStats,
+    format_duration,
+    parse_duration,
+    sum_kept,
+)
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.schema.catalog import display_order
 from omnigraph.storage.lance.commit import commit_branch
@@ -269,6 +275,13 @@ def test_invalid_options(local_location: Location, options: CleanupPolicyOptions
     with pytest.raises(UsageError) as caught:
         cleanup_all_tables(Place(local_location), options)
     assert caught.value.code == code
+    if code == "cleanup_grace":
+        assert str(caught.value).splitlines()[0].endswith("got 47h")
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "15m", "36h", "1d", "2w"])
+def test_durations_are_shown_as_they_are_written(text: str) -> None:
+    assert format_duration(parse_duration(text)) == text
 
 
 def test_warning_about_few_versions() -> None:

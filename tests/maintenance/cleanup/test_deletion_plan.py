@@ -12,12 +12,12 @@ from omnigraph.maintenance.cleanup.deletion_plan import (
     ref_times,
     version_times,
 )
-from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy
+from omnigraph.maintenance.cleanup.retention import Needs, RetentionDecision, RetentionPolicy
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance.layout import file_group_keys, split_branch
 
 NOW = 1_000_000
-POLICY = Policy(now_us=NOW, keep=1, older_than_us=None, grace_us=5_000, age_us_min=100)
+POLICY = RetentionPolicy(now_us=NOW, keep=1, older_than_us=None, grace_us=5_000, age_us_min=100)
 LIVE, DELETED = "A" * 26, "B" * 26
 FORK = f"g-{DELETED}-{'0' * 26}"
 NEEDS = Needs(pins=frozenset(), heads=frozenset(), live=frozenset({LIVE}))
@@ -32,9 +32,9 @@ def manifest(version: int) -> str:
 
 
 def deletable(
-    files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
+    files: list[StoredFile], retained: set[str], others: set[str], decision: RetentionDecision | None = None
 ) -> list[tuple[Reason, str]]:
-    chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
+    chosen = decision or RetentionDecision({None: frozenset({2})}, (), frozenset())
     files_to_delete = DeletionRules(
         decision=chosen,
         retained=file_group_keys(retained),
@@ -104,7 +104,7 @@ def test_fork_is_deleted_first_with_manifests_first_and_ref_last() -> None:
         f"tree/{FORK}/_versions/latest_version_hint.json",
         f"tree/{child}/{manifest(3)}",
     )
-    decision = Decision({None: frozenset({2})}, (child, FORK), frozenset())
+    decision = RetentionDecision({None: frozenset({2})}, (child, FORK), frozenset())
     assert [path for _, path in deletable(files, set(), set(), decision)] == [
         f"tree/{child}/{manifest(3)}",
         f"_refs/branches/{child}.json",
@@ -117,7 +117,7 @@ def test_fork_is_deleted_first_with_manifests_first_and_ref_last() -> None:
 
 
 def test_branch_keeps_files_of_its_parent() -> None:
-    decision = Decision({None: frozenset({2}), FORK: frozenset({3})}, (), frozenset())
+    decision = RetentionDecision({None: frozenset({2}), FORK: frozenset({3})}, (), frozenset())
     files = old("data/a.lance", f"tree/{FORK}/data/a.lance", f"tree/{FORK}/{manifest(2)}")
     files_to_delete = deletable(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
     assert files_to_delete == [
@@ -166,7 +166,7 @@ def test_lance_branch_of_a_file(path: str, branch: str | None, rest: str) -> Non
 
 
 def test_directories_that_are_empty_afterwards() -> None:
-    decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
+    decision = RetentionDecision({None: frozenset({2})}, (FORK,), frozenset())
     files = old(f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1))
     files_to_delete = DeletionRules(
         decision=decision, retained=frozenset(), referenced=frozenset(), needs=NEEDS, policy=POLICY

@@ -13,7 +13,7 @@ from omnigraph.maintenance.cleanup.retention import (
     Fork,
     KeepReason,
     Needs,
-    Policy,
+    RetentionPolicy,
     VersionTimes,
     decide,
     owner_of,
@@ -29,8 +29,8 @@ NOTHING = Needs(pins=frozenset(), heads=frozenset(), live=frozenset({LIVE}))
 OF_A_MERGE = Needs(pins=frozenset({Pin(f"g-{DELETED}-{OP}", 6)}), heads=frozenset(), live=frozenset())
 
 
-def policy(keep: int | None = 1, older_than: int | None = None) -> Policy:
-    return Policy(now_us=NOW, keep=keep, older_than_us=older_than, grace_us=GRACE, age_us_min=AGE)
+def policy(keep: int | None = 1, older_than: int | None = None) -> RetentionPolicy:
+    return RetentionPolicy(now_us=NOW, keep=keep, older_than_us=older_than, grace_us=GRACE, age_us_min=AGE)
 
 
 def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:
@@ -74,7 +74,7 @@ def test_order_of_the_minimum_ages() -> None:
     ids=["newest", "three", "more_than_there_are", "gaps", "age", "age_zero", "both", "current_recently",
          "current_long_ago", "from_the_future", "no_version"],
 )  # fmt: skip
-def test_policy(options: Policy, times: VersionTimes, expected: set[int]) -> None:
+def test_policy(options: RetentionPolicy, times: VersionTimes, expected: set[int]) -> None:
     assert policy_keeps(times, options) | young_versions(times, options) == expected
 
 

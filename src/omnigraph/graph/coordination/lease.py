@@ -15,14 +15,14 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.decoding import convert, decode_json
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
@@ -36,23 +36,13 @@ LOCK_VERSION: Final = 1
 _NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?:renew-\d{6,}|release))?\.json")
 
 
-class LockObject(msgspec.Struct, frozen=True):
+class LockObject(ProcessIdentity, frozen=True, kw_only=True):
     """The content of `<epoch>.json`: which process holds the epoch, and for what."""
 
     v: int
     token: str
     purpose: str
-    host: str
-    boot_id: str
-    pid_namespace: str
-    pid: int
-    started: str
     acquired_us: str
-    machine_id: str | None = None
-    uid: int | None = None
-
-    def process(self) -> ProcessIdentity:
-        return convert(self, ProcessIdentity, from_attributes=True)
 
     def describe(self) -> str:
         return f"{self.purpose} by process {self.pid} on {self.host}"
@@ -213,16 +203,14 @@ def lease_busy(holder: str, waited_seconds: float, epoch: int) -> LeaseBusyError
     )
 
 
-def is_epoch_over(
-    store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
-) -> bool:
+def is_epoch_over(store: ObjectStore, branch: BranchId | None, epoch: int) -> bool:
     """Return whether an epoch certainly ended: released, not the highest, or its process is known to have ended."""
     directory = lock_directory(branch)
     listing = _list(store, directory)
     if listing.epoch != epoch:
         return True
     lock = _read_lock(store, directory, epoch)
-    return listing.released or (lock is not None and has_certainly_ended(lock.process(), observer))
+    return listing.released or (lock is not None and has_certainly_ended(lock))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +232,7 @@ def inspect_lock(store: ObjectStore, directory: str) -> LockInspection:
     """Return who holds the lease, without taking it; raise `FormatError` if it cannot be read."""
     listing = _list(store, directory)
     lock = None if listing.released or not listing.epoch else _read_lock(store, directory, listing.epoch)
-    is_over = lock is None or has_certainly_ended(lock.process())
+    is_over = lock is None or has_certainly_ended(lock)
     return LockInspection(directory, is_over, "" if lock is None else lock.describe())
 
 
@@ -269,7 +257,7 @@ class _Waiter:
         if listing.names != self.seen_names:
             self.seen_names, self.seen_at = listing.names, now
             self.holder = _read_lock(self.store, self.directory, listing.epoch)
-        has_ended = self.holder is not None and has_certainly_ended(self.holder.process(), self.terms.process())
+        has_ended = self.holder is not None and has_certainly_ended(self.holder, self.terms.process())
         return has_ended or now - self.seen_at > self.terms.lease_seconds
 
     def pause(self, listing: _Listing) -> None:
@@ -286,8 +274,9 @@ class _Waiter:
 
 def _take_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
     epoch, token = listing.epoch + 1, new_ulid()
+    process = msgspec.structs.asdict(terms.process())
     acquired_us = str(terms.clock.now_us())
-    lock = LockObject(v=LOCK_VERSION, token=token, purpose=purpose, acquired_us=acquired_us, **asdict(terms.process()))
+    lock = LockObject(v=LOCK_VERSION, token=token, purpose=purpose, acquired_us=acquired_us, **process)
     started = terms.clock.monotonic()
     failpoint(Failpoint.ACQUIRE_BEFORE)
     if not store.create(f"{directory}/{epoch:020d}.json", msgspec.json.encode(lock)):

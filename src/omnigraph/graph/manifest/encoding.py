@@ -126,7 +126,7 @@ def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
     columns = {name: value for name, value in replaced.items() if name not in MANIFEST_SCHEMA.names}
     if replaced["metadata"] == _PLAIN_METADATA:
         return {**columns, **row}
-    unknown = _unknown(_load(object_type, object_id, replaced["metadata"]), object_type)
+    unknown = _unknown_keys(_load(object_type, object_id, replaced["metadata"]), object_type)
     facts = _load(object_type, object_id, str(row["metadata"]))
     return {**columns, **row, "metadata": _dump(facts, unknown)}
 
@@ -159,7 +159,7 @@ def decode_table(row: Mapping[str, Any]) -> records.TableRecord:
 
 
 def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[records.TableRecord]:
-    """Return the records of `table` rows, as values in the order of the columns. Every read calls it."""
+    """Return the records of `table` rows: tuples in the order of the columns, because every read calls this."""
     tables = []
     for (
         object_id, _, alias, type_id, incarnation, path, branch, owner, metadata, version, row_count, *_
@@ -245,7 +245,7 @@ def decode_commit(row: Mapping[str, Any]) -> records.CommitRecord:
     fields = msgspec.structs.asdict(_convert("graph_commit", object_id, facts, _Commit))
     fields["tables"] = tuple(records.TableMove(move.table, move.before, move.after) for move in fields["tables"])
     commit = CommitId(object_id.removeprefix("graph_commit:"))
-    return records.CommitRecord(id=commit, extra=_unknown(facts, "graph_commit"), **fields)
+    return records.CommitRecord(id=commit, extra=_unknown_keys(facts, "graph_commit"), **fields)
 
 
 def branch_object_id(name: str) -> str:
@@ -283,7 +283,7 @@ def decode_recovery(row: Mapping[str, Any]) -> records.RecoveryRecord:
 
 
 def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, records.Json] = records.NO_EXTRA) -> Row:
-    """Return a row whose metadata are the attributes of the record that the metadata of this type has."""
+    """Return a row; its metadata has the attributes of the record that `_METADATA` names for this object type."""
     metadata = convert(record, _METADATA[object_type], from_attributes=True)
     facts = _with_text_numbers(msgspec.to_builtins(metadata))
     return {"object_id": object_id, "object_type": object_type, "metadata": _dump(facts, extra)}
@@ -327,7 +327,7 @@ def _load(object_type: str, object_id: str, metadata: str | None) -> dict[str, A
     return facts
 
 
-def _unknown(facts: Mapping[str, records.Json], object_type: str) -> dict[str, records.Json]:
+def _unknown_keys(facts: Mapping[str, records.Json], object_type: str) -> dict[str, records.Json]:
     current_keys = METADATA_KEYS[object_type]
     return {key: value for key, value in facts.items() if key != "v" and key not in current_keys}
 

@@ -1,9 +1,9 @@
 """Publish a change of `__manifest` in one commit: the only way in which a write becomes visible.
 
-In: a branch, a change, requirements, and the check that runs before the durable step. Out: a `Publication`, or an
-error that says whether the change was applied. A publish that loses to another one is tried again from the newest
-version, within a budget. Old manifests are migrated and compacted first. A crash leaves the manifest before or after
-the change.
+In: a branch, a change, requirements, and the check that runs before the durable step. Out: the commit, if the change
+has one, or an error that says whether the change was applied. A publish that loses to another one is tried again from
+the newest version, within a budget. Old manifests are migrated and compacted first. A crash leaves the manifest before
+or after the change.
 """
 
 from __future__ import annotations
@@ -84,14 +84,6 @@ class PublishTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """A visible publish: the manifest version at which it was seen, and its commit if it made one."""
-
-    manifest_version: int
-    commit: records.CommitRecord | None
-
-
-@dataclass(frozen=True, slots=True)
 class Publisher:
     """How to publish: the last check before the durable step, clock, jitter and storage format."""
 
@@ -125,8 +117,8 @@ def publish(
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
     observed: Snapshot | None = None,
-) -> Publication:
-    """Publish `change` on `target`, or raise an error that says whether it was applied.
+) -> records.CommitRecord | None:
+    """Publish `change` on `target`, and return its commit if it has one; an error says whether it was applied.
 
     `observed` is the newest snapshot that the caller read under its lease. The first attempt replaces its version. If
     another publish happened since, that attempt fails, because every publish conflicts with every other.
@@ -145,7 +137,7 @@ def publish(
         else:
             state, replaced = handle.read_state_and(object_ids)
         if _is_applied(change, replaced, tried=attempt > 0):
-            return _publication(handle, change, replaced)
+            return _own_commit(change, replaced)
         require_all(state, requirements)
         draft = change.commit
         commit = None if draft is None else _commit_record(change, draft, target, handle, state)
@@ -169,7 +161,7 @@ def publish(
                     tables = change.tables
                     published = PublishedCommit(head=commit.id, tables=tables, rows=rows, dataset=landed)
                     note_published(target.root, handle, state, published)
-                return Publication(landed.version, commit)
+                return commit
             return _confirm(target, change, commit, publisher)
         except StorageError as failure:
             return _resolve_failure(target, change, failure, publisher)
@@ -239,10 +231,9 @@ def _is_applied(change: ManifestChange, rows: tuple[ManifestRow, ...], *, tried:
     )
 
 
-def _publication(handle: Manifest, change: ManifestChange, rows: tuple[ManifestRow, ...]) -> Publication:
+def _own_commit(change: ManifestChange, rows: tuple[ManifestRow, ...]) -> records.CommitRecord | None:
     own = None if change.commit is None else encoding.commit_object_id(change.commit.id)
-    commits = [encoding.decode_commit(row) for row in rows if row["object_id"] == own]
-    return Publication(handle.version, commits[0] if commits else None)
+    return next((encoding.decode_commit(row) for row in rows if row["object_id"] == own), None)
 
 
 def _commit_record(
@@ -297,11 +288,11 @@ def encode_rows(change: ManifestChange) -> list[encoding.Row]:
 
 def _confirm(
     target: PublishTarget, change: ManifestChange, commit: records.CommitRecord | None, publisher: Publisher
-) -> Publication:
-    """Return the publication only if the newest version has it: a version number alone proves nothing."""
+) -> records.CommitRecord | None:
+    """Return the commit only if the newest version has it: a version number alone proves nothing."""
     newest = target.open_manifest(publisher.storage_format)
     if commit is not None and newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
-        return Publication(newest.version, commit)
+        return commit
     rows = newest.find_rows(_object_ids(change))
     # A change of only the head leaves no trace in the manifest.
     leaves_trace = _own_object_ids(change) or change.branches or change.removed
@@ -312,12 +303,12 @@ def _confirm(
             hint="Nothing was written, because this writer was paused for too long. Retry.",
             facts={"commit": None if commit is None else commit.id},
         )
-    return _publication(newest, change, rows)
+    return _own_commit(change, rows)
 
 
 def _resolve_failure(
     target: PublishTarget, change: ManifestChange, failure: StorageError, publisher: Publisher
-) -> Publication:
+) -> records.CommitRecord | None:
     """Read whether the publish was applied although the store failed."""
     try:
         newest = target.open_manifest(publisher.storage_format)
@@ -332,7 +323,7 @@ def _resolve_failure(
     if _is_applied(change, rows, tried=True):
         if isinstance(failure, SyncError):
             raise failure.for_visible_write() from failure
-        return _publication(newest, change, rows)
+        return _own_commit(change, rows)
     failure.applied = Applied.UNKNOWN if failure.code in _UNCONFIRMED_FAILURES else Applied.NO
     raise failure
 

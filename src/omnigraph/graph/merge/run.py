@@ -128,7 +128,9 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
     theirs = read_reference(root, request.source)
 
     def prepare(ours: Snapshot) -> _Prepared | None:
-        lineage = _joint_lineage(ours, theirs)
+        own_commits = {commit.id: commit for commit in ours.manifest.read_commits()}
+        their_commits = {commit.id: commit for commit in theirs.manifest.read_commits()}
+        lineage = Lineage(ours.head, their_commits | own_commits)
         if theirs.head in lineage.ancestors(ours.head):
             return None
         base = find_base(ours, lineage, ours.head, theirs.head)
@@ -137,7 +139,8 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         sides = GraphSides(
             schema=merge_schemas(ours, theirs, base), theirs=tables, base=base, ours_is_base=ours_is_base
         )
-        return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
+        missing = sorted(lineage.ancestors(theirs.head) - own_commits.keys())  # by id: oldest first
+        return _Prepared(sides, theirs, tuple(lineage.commits[commit] for commit in missing))
 
     return _MergeRun(request=request, kind=WriteOperation.MERGE, prepare=prepare).run(root, theirs.head, environment)
 
@@ -159,7 +162,10 @@ def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvir
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A merge for one snapshot of the target. `theirs` is the merged parent; None for a revert."""
+    """A merge for one snapshot of the target. `theirs` is the merged parent; None for a revert.
+
+    `ancestors` are its commits that the target lacks.
+    """
 
     sides: GraphSides
     theirs: Snapshot | None = None
@@ -181,10 +187,8 @@ class _MergeRun:
         if request.dry_run:
             self._plan(read_snapshot(root, request.target))
         else:
-            published = write(
-                root, request.target, WriteRequest(kind=self.kind, actor=request.actor, stage=self._stage), environment
-            )
-            commit = None if published is None else published.publication.commit
+            write_request = WriteRequest(kind=self.kind, actor=request.actor, stage=self._stage)
+            commit = write(root, request.target, write_request, environment)
         schema = self.plan.schema
         return MergeResult(
             source=request.source,
@@ -267,19 +271,6 @@ class _MergeRun:
         if theirs is None:
             return staged
         return replace(staged, merged_parent=theirs.head, merged_pins=pins_of(theirs))
-
-
-def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
-    commits = {commit.id: commit for commit in theirs.manifest.read_commits()}
-    commits |= {commit.id: commit for commit in ours.manifest.read_commits()}
-    return Lineage(ours.head, commits)
-
-
-def _missing_commits(ours: Snapshot, lineage: Lineage, theirs: CommitId) -> tuple[CommitRecord, ...]:
-    """Return the ancestors of theirs that our manifest lacks, oldest first."""
-    own_ids = {commit.id for commit in ours.manifest.read_commits()}
-    missing = lineage.ancestors(theirs) - own_ids
-    return tuple(lineage.commits[commit] for commit in sorted(missing))
 
 
 def _find_reverted(ours: Snapshot, commit: CommitId) -> tuple[CommitRecord, CommitRecord]:

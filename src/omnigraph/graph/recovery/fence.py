@@ -44,7 +44,7 @@ def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -
             return landed
         handle, target = landed, landed.version - 1
     raise ConflictError(
-        f"cannot fence {dataset.uri}: other writers changed it {limits.FENCE_ATTEMPTS_MAX} times",
+        f"cannot restore a version of {dataset.uri}: other writers changed it {limits.FENCE_ATTEMPTS_MAX} times",
         code="fence_contention",
         hint="No data was lost. Stop the external writer, then retry.",
         facts={"uri": dataset.uri},

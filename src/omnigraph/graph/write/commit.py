@@ -1,6 +1,6 @@
 """Run the one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. The heads of tables move only here.
 
-In: a function that stages from a snapshot. Out: `Published`, None if there was nothing to write, or an error that
+In: a function that stages from a snapshot. Out: a commit, None if there was nothing to write, or an error that
 says whether the write was applied. A crash before Arm leaves unreferenced files. A crash after Arm leaves an intent,
 from which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
 """
@@ -21,26 +21,15 @@ from omnigraph.graph.coordination.group import share_lease
 from omnigraph.graph.coordination.intent import delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.newest import note_table
-from omnigraph.graph.manifest.publish import CommitDraft, Publication, Publisher, PublishTarget, publish, target_of
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord, WriteOperation
+from omnigraph.graph.manifest.publish import CommitDraft, Publisher, PublishTarget, publish, target_of
+from omnigraph.graph.manifest.records import CommitRecord, Pin, StreamBatch, TableRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
-from omnigraph.graph.write import check
+from omnigraph.graph.write import check, states
 from omnigraph.graph.write.multi_commit import require_only_own_commits
 from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_forks_on_error
-from omnigraph.graph.write.states import (
-    Armed,
-    Checked,
-    Committed,
-    Effect,
-    Published,
-    SingleTransactionEffect,
-    StagedWrite,
-    make_intent,
-    staged_files,
-)
 from omnigraph.storage.lance.commit import commit_staged
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import IncompleteFileError, require_staged
@@ -51,7 +40,7 @@ from omnigraph.storage.sync import SyncError
 logger = logging.getLogger("omnigraph.commit")
 
 
-Restage = Callable[[StagingArea, StagedWrite], StagedWrite | None]
+Restage = Callable[[StagingArea, states.StagedWrite], states.StagedWrite | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +55,7 @@ class WriteRequest:
 
     kind: WriteOperation
     actor: str
-    stage: Callable[[StagingArea], StagedWrite | None]
+    stage: Callable[[StagingArea], states.StagedWrite | None]
     restage: Restage | None = None
     stream: StreamBatch | None = None
 
@@ -98,8 +87,11 @@ def not_applied_by_default() -> Iterator[None]:
 @not_applied_by_default()  # The write is not armed: all later errors set `applied` themselves.
 def write(
     root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
-) -> Published | None:
-    """Run one write from Stage to Disarm. Every error says whether the write was applied."""
+) -> CommitRecord | None:
+    """Run one write from Stage to Disarm; return its commit, None if there was nothing to write.
+
+    Every error says whether the write was applied.
+    """
     environment = environment or WriteEnvironment()
     snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
     if _is_committed(request.stream, snapshot):
@@ -140,8 +132,8 @@ def write(
 
 
 def commit_new_branch(
-    staged: StagedWrite, target: PublishTarget, lease: Lease, environment: WriteEnvironment
-) -> Published:
+    staged: states.StagedWrite, target: PublishTarget, lease: Lease, environment: WriteEnvironment
+) -> CommitRecord:
     """Commit and publish a write on a branch that no process can read yet, under the graph's lease.
 
     It needs no intent: all tables are forks of this write, so a crash leaves only files that nothing references.
@@ -178,7 +170,7 @@ class _Session:
     def publisher(self) -> Publisher:
         return self.environment.publisher(self.lease)
 
-    def run(self, request: WriteRequest, staged: StagedWrite) -> Published | None:
+    def run(self, request: WriteRequest, staged: states.StagedWrite) -> CommitRecord | None:
         with discard_forks_on_error(self.forks):
             checked = self._check(request, staged)
             if self.graph_lease is not None:
@@ -192,7 +184,7 @@ class _Session:
         armed = self._arm(checked)
         try:
             tables = self.commit_tables(armed.staged, armed.checked.handles)
-            published = self._publish(Committed(armed, tables))
+            published = self._publish(states.Committed(armed, tables))
         except LeaseLostError as lost:
             raise _recovery_required(armed) from lost
         except (IncompleteFileError, SyncError) as error:
@@ -202,7 +194,7 @@ class _Session:
         self._disarm(armed)
         return published
 
-    def _check(self, request: WriteRequest, staged: StagedWrite) -> Checked | None:
+    def _check(self, request: WriteRequest, staged: states.StagedWrite) -> states.Checked | None:
         """Recover, compare, restore heads, and stage again where the request allows it."""
         for _ in range(limits.RESTAGE_ATTEMPTS_MAX):
             now = self._refresh(staged.snapshot)
@@ -224,7 +216,7 @@ class _Session:
             handles = check.open_bases(staged)
             if not self._restore_heads(staged, handles):
                 self.require_files(staged, handles)
-                return Checked(staged, handles, now)
+                return states.Checked(staged, handles, now)
         raise TableContentionError(
             f"tables of branch '{self.target.branch}' changed again each time they were restored",
             code="tables_unsettled",
@@ -232,7 +224,7 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _restage(self, restage: Restage, staged: StagedWrite, now: Snapshot) -> StagedWrite | None:
+    def _restage(self, restage: Restage, staged: states.StagedWrite, now: Snapshot) -> states.StagedWrite | None:
         # It is a new operation: a fork is named after its operation, and no name is used again.
         area = StagingArea(
             snapshot=now,
@@ -251,12 +243,12 @@ class _Session:
             raise conflict
         return restaged
 
-    def require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
+    def require_files(self, staged: states.StagedWrite, handles: tuple[Dataset, ...]) -> None:
         """Require that the store has every staged file, as this process reads the store."""
         # A large load has many files, and a remote store needs one request for each.
         with nullcontext() if self.store.location.is_local else self.lease.renewing():
             for effect, handle in zip(staged.effects, handles, strict=True):
-                require_staged(handle.directory, staged_files(effect, handle))
+                require_staged(handle.directory, states.staged_files(effect, handle))
 
     def _refresh(self, snapshot: Snapshot) -> Snapshot:
         """Recover the writes that others left unfinished, then read the branch again."""
@@ -268,7 +260,7 @@ class _Session:
             raise graph_replaced(now.root, snapshot.head, now.head)
         return now
 
-    def _restore_heads(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
+    def _restore_heads(self, staged: states.StagedWrite, handles: tuple[Dataset, ...]) -> bool:
         """Restore every written table whose head is not its base; return whether there was one."""
         moved = [
             (effect, handle)
@@ -281,15 +273,15 @@ class _Session:
             check.restore_head(self.target, effect.table, handle, self.publisher)
         return bool(moved)
 
-    def _arm(self, checked: Checked) -> Armed:
-        intent = make_intent(checked.staged, self.target, self.lease.epoch, self.environment.clock.now_us())
+    def _arm(self, checked: states.Checked) -> states.Armed:
+        intent = states.make_intent(checked.staged, self.target, self.lease.epoch, self.environment.clock.now_us())
         self.lease.hold()
         failpoint(Failpoint.ARM_BEFORE)
         write_intent(self.store, intent)
         failpoint(Failpoint.ARM_AFTER)
-        return Armed(checked, intent)
+        return states.Armed(checked, intent)
 
-    def commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
+    def commit_tables(self, staged: states.StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
         """Move the head of every table of the write, and return the rows that publish them."""
         tables = []
         for effect, handle in zip(staged.effects, handles, strict=True):
@@ -310,8 +302,8 @@ class _Session:
             )
         return tuple(tables)
 
-    def _commit_table(self, staged: StagedWrite, effect: Effect, handle: Dataset) -> Dataset:
-        if isinstance(effect, SingleTransactionEffect):
+    def _commit_table(self, staged: states.StagedWrite, effect: states.Effect, handle: Dataset) -> Dataset:
+        if isinstance(effect, states.SingleTransactionEffect):
             if effect.lead is not None:
                 handle = commit_staged(handle, effect.lead)
                 self.lease.hold()
@@ -321,13 +313,13 @@ class _Session:
         require_only_own_commits(effect, staged.kind, staged.operation, committed)
         return committed
 
-    def _publish(self, committed: Committed) -> Published:
+    def _publish(self, committed: states.Committed) -> CommitRecord:
         checked, intent = committed.armed.checked, committed.armed.intent
         return self.publish_tables(checked.staged, committed.tables, intent.created_us, checked.observed)
 
     def publish_tables(
-        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: Snapshot | None
-    ) -> Published:
+        self, staged: states.StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: Snapshot | None
+    ) -> CommitRecord:
         """Publish the commit of the write with its tables and its other manifest rows."""
         draft = CommitDraft(
             id=staged.commit,
@@ -346,25 +338,26 @@ class _Session:
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects
         ]
         requirements += [PinIs(expected.table.id, expected.table.pin) for expected in staged.heads]
-        return Published(staged, publish(self.target, change, tuple(requirements), self.publisher, observed))
+        commit = publish(self.target, change, tuple(requirements), self.publisher, observed)
+        assert commit is not None, "the change has a commit"
+        return commit
 
-    def _recover(self, armed: Armed, error: OmnigraphError) -> Published:
+    def _recover(self, armed: states.Armed, error: OmnigraphError) -> CommitRecord:
         """Finish or undo the write after an error, while this process holds the lease.
 
         Raise the error with `applied` set if the write was undone.
         """
         try:
             recover_intent(self._recoverer(), armed.intent)
-            manifest = self.target.open_manifest(self.environment.storage_format)
-            commit = manifest.find_commit(armed.staged.commit)
+            commit = self.target.open_manifest(self.environment.storage_format).find_commit(armed.staged.commit)
         except OmnigraphError as failure:
             raise _recovery_required(armed) from failure
         if commit is None:
             error.applied = Applied.NO
             raise error
-        return Published(armed.staged, Publication(manifest.version, commit))
+        return commit
 
-    def _undo(self, armed: Armed, error: StorageError) -> OmnigraphError:
+    def _undo(self, armed: states.Armed, error: StorageError) -> OmnigraphError:
         """Undo a write with a file that is truncated or was not synced, unless the write is already visible."""
         try:
             action = recover_intent(self._recoverer(), armed.intent, undo=True)
@@ -373,7 +366,7 @@ class _Session:
         error.applied = Applied.UNKNOWN if action is RecoveryAction.FINISHED else Applied.NO
         return error
 
-    def _disarm(self, armed: Armed) -> None:
+    def _disarm(self, armed: states.Armed) -> None:
         """Delete the intent. A failure is only a warning: the next check or open deletes it."""
         try:
             self.lease.hold()
@@ -387,7 +380,7 @@ class _Session:
         return Recoverer(self.store, self.target, self.publisher)
 
 
-def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:
+def _recovery_required(armed: states.Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:
     operation = armed.staged.operation
     reason = "" if cause is None else f": {cause.message}"
     facts: dict[str, Fact] = {"recovery_required": {"operation_id": operation}}

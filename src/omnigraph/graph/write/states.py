@@ -1,4 +1,4 @@
-"""Define the states of a write as types: Staged → Checked → Armed → Committed → Published.
+"""Define the states of a write as types: Staged → Checked → Armed → Committed.
 
 Each state is built only from the state before it. So code that publishes something that was not committed, or commits
 something that was not armed, does not pass the type checker. This module also builds the intent of a write. It does
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable
-from omnigraph.graph.manifest.publish import ManifestChange, Publication, PublishTarget, encode_rows
+from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, encode_rows
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord, WriteOperation
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import Catalog
@@ -159,14 +159,6 @@ class Committed:
 
     armed: Armed
     tables: tuple[TableRecord, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """All of the write is visible."""
-
-    staged: StagedWrite
-    publication: Publication
 
 
 def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, created_us: int) -> Intent:

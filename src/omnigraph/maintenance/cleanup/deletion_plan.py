@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy, owner_of
+from omnigraph.maintenance.cleanup.retention import Needs, RetentionDecision, RetentionPolicy, owner_of
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance import layout
 
@@ -56,11 +56,11 @@ class DeletionRules:
     `retained` and `referenced` are the groups of files that retained versions and all versions need.
     """
 
-    decision: Decision
+    decision: RetentionDecision
     retained: frozenset[str]
     referenced: frozenset[str]
     needs: Needs
-    policy: Policy
+    policy: RetentionPolicy
 
     def find_deletable(self, files: Sequence[StoredFile]) -> tuple[DeletableFile, ...]:
         """Return the files to delete, in order."""
@@ -100,7 +100,9 @@ class DeletionRules:
         return Reason.ORPHAN if is_old(file.modified_us) else None
 
 
-def find_all_deletable(files: Sequence[StoredFile], policy: Policy, *, is_known: bool) -> tuple[DeletableFile, ...]:
+def find_all_deletable(
+    files: Sequence[StoredFile], policy: RetentionPolicy, *, is_known: bool
+) -> tuple[DeletableFile, ...]:
     """Return all files of a dataset that no retained snapshot has, or none while one of them is young.
 
     A writer may be creating a dataset that no manifest names, so its files must be beyond the grace.

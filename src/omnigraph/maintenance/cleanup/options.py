@@ -1,6 +1,6 @@
 """What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
 
-In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats`.
+In: options of the caller. Out: a `RetentionPolicy` as of a given time, or a `UsageError`; `TableCleanupStats`.
 The names are those of the specification. Nothing here reads or writes.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, Hint, hint
-from omnigraph.maintenance.cleanup.retention import KeepReason, Policy
+from omnigraph.maintenance.cleanup.retention import KeepReason, RetentionPolicy
 from omnigraph.maintenance.rows import TableStats
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -37,6 +37,14 @@ def parse_duration(text: str) -> timedelta:
     )
 
 
+def format_duration(duration: timedelta) -> str:
+    """Return a duration as `parse_duration` reads it, such as `12h`: in the largest unit that divides it."""
+    seconds = int(duration.total_seconds())
+    units = ((name, int(timedelta(**{unit: 1}).total_seconds())) for name, unit in reversed(_UNITS.items()))
+    name, length = next((unit for unit in units if seconds and seconds % unit[1] == 0), ("s", 1))
+    return f"{seconds // length}{name}"
+
+
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -53,7 +61,7 @@ class CleanupPolicyOptions:
     confirm: bool = False
     """Delete; without it cleanup only reports what it would delete."""
 
-    def policy(self, now_us: int) -> Policy:
+    def policy(self, now_us: int) -> RetentionPolicy:
         """Return the policy as of a time; raise `UsageError` for options that are not valid."""
         if self.keep_versions is None and self.older_than is None:
             keep = Argument("keep", limits.CLEANUP_KEEP_RECOMMENDED)
@@ -70,14 +78,14 @@ class CleanupPolicyOptions:
             )
         if self.older_than is not None and self.older_than < timedelta(0):
             raise UsageError(
-                f"invalid age: expected a positive duration, got {self.older_than}",
+                f"invalid age: expected a positive duration, got {format_duration(self.older_than)}",
                 code="cleanup_older_than",
                 hint=hint("Pass {}.", Argument("older_than", "7d")),
             )
         if self.orphans_older_than.total_seconds() < limits.ORPHAN_GRACE_SECONDS_MIN:
             raise UsageError(
                 "a running load may need younger unreferenced files: expected an age of at least 2 days, "
-                f"got {self.orphans_older_than}",
+                f"got {format_duration(self.orphans_older_than)}",
                 code="cleanup_grace",
                 hint=hint(
                     "Pass {} or more, or omit it for the default of 3 days.", Argument("orphans_older_than", "2d")
@@ -85,7 +93,7 @@ class CleanupPolicyOptions:
             )
         older_than = None if self.older_than is None else _us(self.older_than)
         age_min = int(limits.CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
-        return Policy(
+        return RetentionPolicy(
             now_us=now_us,
             keep=self.keep_versions,
             older_than_us=older_than,

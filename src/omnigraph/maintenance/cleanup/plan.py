@@ -29,7 +29,7 @@ from omnigraph.graph.manifest.stamp import StorageFormat
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
 from omnigraph.maintenance.cleanup.preflight import Preflight
-from omnigraph.maintenance.cleanup.retention import Decision, KeepReason, Needs, Policy, decide
+from omnigraph.maintenance.cleanup.retention import KeepReason, Needs, RetentionDecision, RetentionPolicy, decide
 from omnigraph.maintenance.cleanup.tasks import (
     DatasetPlan,
     DatasetTask,
@@ -73,7 +73,9 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
+def plan_cleanup(
+    preflight: Preflight, policy: RetentionPolicy, run_tasks: RunTasks, environment: WriteEnvironment
+) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
     newest = read_snapshot(preflight.main.root, storage_format=environment.storage_format)
     return _CleanupPlanner(
@@ -90,7 +92,7 @@ class _GraphFacts:
     published: Mapping[str, set[Pin]]
     floors: Mapping[str, frozenset[Pin]]
 
-    def needs(self, path: str, reasons: Mapping[Pin, KeepReason], policy: Policy) -> Needs:
+    def needs(self, path: str, reasons: Mapping[Pin, KeepReason], policy: RetentionPolicy) -> Needs:
         """Return what must be retained of a dataset. `reasons`: the pins that are needed, and why."""
         current = frozenset(self.current.get(path, ()))
         counted = _newest_versions(current.union(self.published.get(path, ())), policy.keep)
@@ -103,7 +105,7 @@ class _GraphFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CleanupPlanner:
     root: Location
-    policy: Policy
+    policy: RetentionPolicy
     run_tasks: RunTasks
     environment: WriteEnvironment
     drifted: Mapping[str, Hint]
@@ -170,7 +172,7 @@ class _CleanupPlanner:
                 pins.add(pin)
         return frozenset(pins)
 
-    def _read_pins(self, decision: Decision) -> dict[TablePin, KeepReason]:
+    def _read_pins(self, decision: RetentionDecision) -> dict[TablePin, KeepReason]:
         """Return what retained snapshots pin, each with the strongest reason why such a snapshot is retained."""
         versions_by_reason: dict[tuple[KeepReason, str | None], list[int]] = {}
         for branch, versions in decision.retained.items():
@@ -335,7 +337,7 @@ def _chunks(versions: Sequence[int]) -> Iterator[Sequence[int]]:
     return batches_of(versions, size)
 
 
-def _require_no_young_forks(snapshots: Decision, policy: Policy) -> None:
+def _require_no_young_forks(snapshots: RetentionDecision, policy: RetentionPolicy) -> None:
     """Raise if a moved graph has a young fork: its manifest cannot be read, so what it needs is unknown."""
     young = sorted(branch for branch in snapshots.retained if branch is not None)
     if young:
@@ -345,7 +347,7 @@ def _require_no_young_forks(snapshots: Decision, policy: Policy) -> None:
             code="graph_moved",
             hint=hint(
                 f"Nothing was deleted. Run {{}} again {minutes} minutes after the copy or the last write to it.",
-                action("cleanup"),
+                action("cleanup", keep=limits.CLEANUP_KEEP_RECOMMENDED),
             ),
             facts={"lance_branches": list(young)},
         )

@@ -16,7 +16,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, require_unmoved_graph
 from omnigraph.graph.recovery.fence import read_history
@@ -60,15 +60,12 @@ def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight
     drifted: Mapping[str, Hint] = {}
     _require_not_moved(main)
     for name, record in main.state.branches.items():
-        lease = acquire_lease(store, record.id, _PURPOSE, environment.terms)
-        try:
+        with hold_lease(store, record.id, _PURPOSE, environment.terms) as lease:
             if name == MAIN:
                 with lease.renewing():
                     require_no_pending(root, _PURPOSE)
                     main = read_snapshot(root, storage_format=environment.storage_format)
                     drifted = _find_drifted(main)
-        finally:
-            lease.release()
     require_no_pending(root, _PURPOSE)
     return Preflight(main, drifted)
 

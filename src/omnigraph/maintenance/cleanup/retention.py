@@ -1,10 +1,10 @@
 """Decides which versions and Lance branches of one dataset are retained, and the order to delete the others. Pure.
 
 In: the versions with their times, Lance branches and tags of a dataset; what is needed from outside (the pins of
-retained snapshots, the ids of live graph branches); and the policy. Out: a `Decision`. It never deletes the newest
-version of a retained branch, a version that is needed or tagged or that a retained branch was created from, a version
-above the newest needed one, or one that was current within the last `CLEANUP_AGE_SECONDS_MIN`. A version that is
-retained although the policy names it has a `KeepReason`. See decision 0013.
+retained snapshots, the ids of live graph branches); and the policy. Out: a `RetentionDecision`. It never deletes the
+newest version of a retained branch, a version that is needed or tagged or that a retained branch was created from, a
+version above the newest needed one, or one that was current within the last `CLEANUP_AGE_SECONDS_MIN`. A version that
+is retained although the policy names it has a `KeepReason`. See decision 0013.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeepReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RetentionPolicy:
     """What may be deleted, as of a time. Files created after `now_us` are too young in every case.
 
     With `keep` and `older_than_us` a version is deleted only if neither keeps it. `grace_us` is the minimum age of
@@ -100,7 +100,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RetentionDecision:
     """`retained` has the retained versions per retained Lance branch. `deletable_forks` are deleted in this order.
 
     `missing` are needed versions that do not exist. `reasons`: the retained versions that the policy would delete.
@@ -112,7 +112,7 @@ class Decision:
     reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
 
 
-def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
+def decide(facts: DatasetFacts, needs: Needs, policy: RetentionPolicy) -> RetentionDecision:
     """Decide what to retain of a dataset and what to delete."""
     retained_forks = _retained_forks(facts, needs, policy)
     parents = frozenset(facts.forks[name].parent for name in retained_forks)
@@ -139,11 +139,11 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     missing = frozenset(pin for pin in needed_pins if pin.version not in retained.get(pin.branch, frozenset()))
     deletable = [name for name in facts.forks if name not in retained_forks]
     ordered = sorted(deletable, key=lambda name: (-_depth(facts.forks, name), name))
-    return Decision(retained, tuple(ordered), missing, reasons)
+    return RetentionDecision(retained, tuple(ordered), missing, reasons)
 
 
 def policy_keeps(
-    times: VersionTimes, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
+    times: VersionTimes, policy: RetentionPolicy, floor: int = 0, published: frozenset[int] | None = None
 ) -> frozenset[int]:
     """Return the versions of a Lance branch that the policy keeps: the newest, and those of its two options.
 
@@ -161,7 +161,7 @@ def policy_keeps(
     return frozenset(version for version in retained if version >= floor)
 
 
-def young_versions(times: VersionTimes, policy: Policy) -> frozenset[int]:
+def young_versions(times: VersionTimes, policy: RetentionPolicy) -> frozenset[int]:
     """Return the versions that are too young to be deleted, or were current within that time.
 
     A reader or a writer that began recently may use the version that was current then, however old that version is.
@@ -176,7 +176,7 @@ def owner_of(fork: str) -> str | None:
     return None if match is None else match["manifest"] or match["table"]
 
 
-def _kept_by_policy(times: VersionTimes, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
+def _kept_by_policy(times: VersionTimes, needs: Needs, policy: RetentionPolicy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
     published = needs.published
     counted = None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
@@ -188,7 +188,7 @@ def _unpublished(times: VersionTimes, needs: Needs, branch: str | None) -> froze
     return frozenset(version for version in times if heads and version > max(heads))
 
 
-def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:
+def _retained_forks(facts: DatasetFacts, needs: Needs, policy: RetentionPolicy) -> frozenset[str]:
     needed = {pin.branch for pin in needs.pins | needs.heads | facts.tags}
     retained = {
         name
@@ -203,7 +203,7 @@ def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozen
     return frozenset(retained)
 
 
-def _is_protected(fork: Fork, times: VersionTimes, needs: Needs, policy: Policy) -> bool:
+def _is_protected(fork: Fork, times: VersionTimes, needs: Needs, policy: RetentionPolicy) -> bool:
     """Return whether to retain a fork without pins: of an external tool, young, or one that a writer may publish."""
     owner = owner_of(fork.name)
     newest_us = max((fork.created_us, *times.values()))

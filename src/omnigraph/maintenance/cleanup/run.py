@@ -23,7 +23,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -74,15 +74,11 @@ def cleanup_all_tables(
         _log_failures(plan)
         return _make_rows(plan)
     read_snapshot(root, storage_format=environment.storage_format)  # raises before the lease creates its files
-    lease = acquire_lease(ObjectStore(root), None, "cleanup", environment.terms)
-    try:
-        with lease.renewing():
-            plan = plan_cleanup(wait_for_writers(root, environment), policy, run_tasks, environment)
-            deleted = _Deletion(root, lease, environment).run(plan)
-            _log_failures(deleted)
-            return _make_rows(deleted)
-    finally:
-        lease.release()
+    with hold_lease(ObjectStore(root), None, "cleanup", environment.terms) as lease, lease.renewing():
+        plan = plan_cleanup(wait_for_writers(root, environment), policy, run_tasks, environment)
+        deleted = _Deletion(root, lease, environment).run(plan)
+        _log_failures(deleted)
+        return _make_rows(deleted)
 
 
 def run_cleanup(graph: GraphTarget, options: CleanupPolicyOptions, runner: AutoRunner) -> list[TableCleanupStats]:

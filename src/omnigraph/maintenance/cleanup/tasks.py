@@ -18,7 +18,15 @@ from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.maintenance.cleanup import deletion_plan
-from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork, KeepReason, Needs, Policy, decide
+from omnigraph.maintenance.cleanup.retention import (
+    DatasetFacts,
+    Fork,
+    KeepReason,
+    Needs,
+    RetentionDecision,
+    RetentionPolicy,
+    decide,
+)
 from omnigraph.maintenance.rows import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
@@ -57,7 +65,7 @@ class DatasetTask:
     root: Location
     path: str
     table_key: str
-    policy: Policy
+    policy: RetentionPolicy
     needs: Needs | None
     is_known: bool = True
 
@@ -142,7 +150,7 @@ def list_versions(location: Location) -> tuple[StoredFile, ...]:
 
 
 def plan_files(
-    location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
+    location: Location, files: Sequence[StoredFile], decision: RetentionDecision, needs: Needs, policy: RetentionPolicy
 ) -> tuple[deletion_plan.DeletableFile, ...]:
     """Return the files to delete of a dataset, for a decision about its versions."""
     if decision.missing - needs.pins - needs.heads:
@@ -163,7 +171,7 @@ def plan_files(
     return rules.find_deletable(files)
 
 
-def _read_references(location: Location, files: Sequence[StoredFile], decision: Decision) -> ReferencedFiles:
+def _read_references(location: Location, files: Sequence[StoredFile], decision: RetentionDecision) -> ReferencedFiles:
     """Read which files retained versions reference, and which of the listed files any version references.
 
     Deleted versions are read completely only if a listed file cannot be explained in a cheaper way: an unreferenced one

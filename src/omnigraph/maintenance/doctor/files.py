@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.display import format_bytes
+from omnigraph.base.display import format_bytes, format_count
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
@@ -20,7 +20,7 @@ from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
-from omnigraph.maintenance.cleanup.retention import Needs, Policy, owner_of
+from omnigraph.maintenance.cleanup.retention import Needs, RetentionPolicy, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetPlan, DatasetTask, plan_dataset
 from omnigraph.maintenance.doctor.findings import CLEANUP, RESTORE_FILE, Check, Finding, Health
 from omnigraph.pipeline.runner import in_threads
@@ -122,7 +122,9 @@ def find_links(root: Location, others: Iterable[str]) -> list[str]:
 
 _ALL_VERSIONS: Final = 2**62
 DELETE_EXTERNALLY: Final = hint("Delete it with the tool that created it; {} never does.", action("cleanup"))
-CLEANUP_LATER: Final = hint("Wait: {} deletes it when it is old enough.", action("cleanup"))
+CLEANUP_LATER: Final = hint(
+    "Wait: {} deletes it when it is old enough.", action("cleanup", keep=limits.CLEANUP_KEEP_RECOMMENDED)
+)
 
 
 def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]) -> Iterator[Finding]:
@@ -145,12 +147,12 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
             (young, f"that {operation} uses, or left a short time ago", CLEANUP_LATER),
         ):
             if sizes:
-                text = f"{_count(len(sizes), 'file')} {description}, {format_bytes(sum(sizes))}"
+                text = f"{format_count(len(sizes), 'file')} {description}, {format_bytes(sum(sizes))}"
                 yield Finding(Check.ORPHANS, Health.NOTICE, text, where=directory, fix=fix)
 
 
 def _find_orphans_and_forks(
-    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str], policy: Policy
+    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str], policy: RetentionPolicy
 ) -> Iterator[Finding]:
     """Yield findings about what `cleanup` would delete now, and about Lance branches that it keeps."""
     plans: dict[str, DatasetPlan] = {}
@@ -166,11 +168,11 @@ def _find_orphans_and_forks(
     for plan in plans.values():
         sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
         if sizes:
-            text = f"{_count(len(sizes), 'unreferenced file')}, {format_bytes(sum(sizes))}"
+            text = f"{format_count(len(sizes), 'unreferenced file')}, {format_bytes(sum(sizes))}"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, where=plan.table_key, fix=CLEANUP)
 
 
-def _plan_cleanup(heads: Sequence[Snapshot], policy: Policy) -> Sequence[DatasetPlan]:
+def _plan_cleanup(heads: Sequence[Snapshot], policy: RetentionPolicy) -> Sequence[DatasetPlan]:
     """Plan what cleanup would delete now if it kept every version, the manifest first."""
     live = frozenset(str(head.branch.id) for head in heads)
     pins: dict[tuple[str, str], set[Pin]] = {}
@@ -227,10 +229,5 @@ def _fork_findings(names: list[str], deletable: frozenset[str | None], where: st
         (external, f"created by an external tool: {', '.join(external)}", DELETE_EXTERNALLY),
     ):
         if group:
-            text = f"{_count(len(group), 'Lance branch')} {description}"
+            text = f"{format_count(len(group), 'Lance branch', 'Lance branches')} {description}"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, where=where, fix=fix)
-
-
-def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"

@@ -171,8 +171,7 @@ class _GraphInspection:
                 text = f"format {snapshot.stamp}; this release writes {FORMAT.current}"
                 fix = Hint("The next write migrates it.")
                 yield Finding(Check.FORMAT, Health.NOTICE, text, where=name, branch=name, fix=fix)
-        count = len(self.branches)
-        text = f"format {self.main.stamp}, {count} {'branch' if count == 1 else 'branches'}"
+        text = f"format {self.main.stamp}, {format_count(len(self.branches), 'branch', 'branches')}"
         yield Finding(Check.FORMAT, Health.OK, text)
 
     def _is_manifest_damaged(self, name: str) -> bool:
@@ -349,7 +348,7 @@ def _describe_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> str:
         return ""
     example = min(edge_ids)
     source, target = lookup.edge_endpoints(edge.id, example)
-    count = f"{len(edge_ids):,} {'edge lacks' if len(edge_ids) == 1 else 'edges lack'}"
+    count = format_count(len(edge_ids), "edge lacks", "edges lack")
     return f"{count} a node at an endpoint, for example {source} → {target} ({example})"
 
 
@@ -366,6 +365,5 @@ def _files(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Fin
         yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where=where, branch=branch, fix=fix)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > limits.HEALTHY_DELETED_SHARE_MAX * (total + deleted):
-        noun = "deleted row" if deleted == 1 else "deleted rows"
-        text = f"{deleted:,} {noun} still in the files, {total:,} live"
+        text = f"{format_count(deleted, 'deleted row')} still in the files, {total:,} live"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where=where, branch=branch, fix=fix)

@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Annotation, RangeArgument, StringLiteral, WordLiteral
+from omnigraph.schema import resolve
 from omnigraph.schema.checks.scope import EDGE_ENDPOINTS, DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import pattern_problem
 from omnigraph.schema.property_types import PLAIN_TEXT, TextOptions
-from omnigraph.schema.resolve import (
-    CONSTRAINTS,
-    EDGE_CONSTRAINTS,
-    ColumnList,
-    column_lists,
-    column_names,
-    find_annotation,
-    text_options,
-)
 from omnigraph.schema.syntax import EdgeSyntax
 from omnigraph.schema.values import RangeBounds, range_bounds
 
@@ -27,7 +19,7 @@ from omnigraph.schema.values import RangeBounds, range_bounds
 def check_constraints(scope: SchemaScope) -> None:
     """Report S306, S308 to S313, S317, S318, S324 and S325."""
     for member in scope.members:
-        allowed = EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else CONSTRAINTS
+        allowed = resolve.EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else resolve.CONSTRAINTS
         for constraint in member.declaration.body.constraints:
             if constraint.name.text in allowed:
                 _check_names(member, constraint)
@@ -41,7 +33,7 @@ def check_constraints(scope: SchemaScope) -> None:
 
 def _check_names(member: DeclaredType, constraint: Annotation) -> None:
     kind = constraint.name.text
-    names = column_names(constraint)
+    names = resolve.column_names(constraint)
     system = member.system_columns
     if kind in {"range", "check"}:
         # Only the first argument is a property; a word after it is an invalid argument.
@@ -77,7 +69,7 @@ def _check_duplicates(member: DeclaredType) -> None:
             meanings = {(kind, frozenset(constraint.arguments))}
         elif kind == "index":
             # `@index(a, b)` is an index on each.
-            meanings = {(kind, frozenset({name})) for name in column_names(constraint)}
+            meanings = {(kind, frozenset({name})) for name in resolve.column_names(constraint)}
         # `check_keys` reports a second key, even if it is the same.
         if meanings & seen and kind != "key":
             message = f"duplicate `@{kind}` of the same properties"
@@ -86,15 +78,15 @@ def _check_duplicates(member: DeclaredType) -> None:
     for declared in member.declaration.body.properties:
         name = WordLiteral(declared.name.text)
         for kind in ("unique", "index"):
-            annotation = find_annotation(declared.annotations, kind)
+            annotation = resolve.find_annotation(declared.annotations, kind)
             if annotation and (kind, frozenset({name})) in seen:
                 message = f"property {quoted(name.text)} has `@{kind}` here and in the body"
                 member.report(SchemaCode.DUPLICATE_CONSTRAINT, annotation.span, message, "remove one")
 
 
-def _own_column_lists(member: DeclaredType, kind: str) -> list[ColumnList]:
+def _own_column_lists(member: DeclaredType, kind: str) -> list[resolve.ColumnList]:
     body = member.declaration.body
-    return list(column_lists(body.properties, body.constraints, kind))
+    return list(resolve.column_lists(body.properties, body.constraints, kind))
 
 
 def _check_types(member: DeclaredType) -> None:
@@ -109,15 +101,15 @@ def _check_types(member: DeclaredType) -> None:
 def _check_text_options(member: DeclaredType) -> None:
     """Report invalid options, options of properties that are not Strings, and two different ones of a property."""
     for group in _own_column_lists(member, "index"):
-        options, invalid = text_options(group.annotation)
+        options, invalid = resolve.text_options(group.annotation)
         for problem in invalid:
             member.report(SchemaCode.INDEX_OPTION, problem.span, f"`@index`: {problem.message}", problem.hint)
         for name in group.columns if options != PLAIN_TEXT else ():
             member.supported_type("text options", name.text, name.span)
     options_of: dict[str, TextOptions] = {}
     expansion = member.expansion
-    for group in column_lists(expansion.properties, expansion.constraints, "index"):
-        options, _ = text_options(group.annotation)
+    for group in resolve.column_lists(expansion.properties, expansion.constraints, "index"):
+        options, _ = resolve.text_options(group.annotation)
         for name in group.columns:
             if options_of.setdefault(name.text, options) != options:
                 message = f"property {quoted(name.text)} has `@index` with different options"
@@ -150,13 +142,13 @@ def check_keys(scope: SchemaScope) -> None:
                 _check_edge_key(member, key)
 
 
-def _check_count(member: DeclaredType, keys: list[ColumnList]) -> None:
+def _check_count(member: DeclaredType, keys: list[resolve.ColumnList]) -> None:
     """Report a second key, also if one of them is from an interface and is different."""
     for key in keys[1:]:
         hint = "write one composite key in the body: `@key(a, b)`"
         member.report(SchemaCode.SEVERAL_KEYS, key.annotation.span, "has more than one key", hint)
     expansion = member.expansion
-    inherited = {key.names for key in column_lists(expansion.inherited, expansion.inherited_constraints, "key")}
+    inherited = {key.names for key in resolve.column_lists(expansion.inherited, expansion.inherited_constraints, "key")}
     if keys and inherited - {keys[0].names}:
         message = "has a key that differs from the key of its interface"
         member.report(SchemaCode.SEVERAL_KEYS, keys[0].annotation.span, message, "remove one of the two")
@@ -165,7 +157,7 @@ def _check_count(member: DeclaredType, keys: list[ColumnList]) -> None:
         member.report(SchemaCode.SEVERAL_KEYS, member.declaration.name.span, message, "remove one of them")
 
 
-def _check_edge_key(member: DeclaredType, key: ColumnList) -> None:
+def _check_edge_key(member: DeclaredType, key: resolve.ColumnList) -> None:
     """Report a key without the endpoints: the id of an edge always contains them."""
     if key.names[:2] != EDGE_ENDPOINTS:
         rest = ", ".join(name for name in key.names if name not in EDGE_ENDPOINTS)
