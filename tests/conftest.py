@@ -22,10 +22,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from omnigraph.pipeline.spark.session import active_session
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.settings import DURABILITY_VARIABLE
 from tests.shares import leave_to_soak
-from tests.together import GroupScheduling
+from tests.together import GroupScheduling, group_of
 from tests.waiting import SECONDS_MAX, wait_until
 
 # A busy machine or chance must not fail a test: a commit passes or fails the same way in every run. `make soak` tries
@@ -73,6 +74,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests for `make soak` before pytest reads the marks."""
     leave_to_soak(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the Spark session of a group of tests at its end: the small jobs of later tests would run on it."""
+    if nextitem is None or group_of(item.nodeid) != "spark" or group_of(nextitem.nodeid) == "spark":
+        return
+    session = active_session() if "pyspark" in sys.modules else None
+    if session is not None:
+        session.stop()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -14,22 +14,33 @@ from typing import Final
 import pytest
 
 SHARES: Final[Mapping[str, int]] = {
+    "tests/cluster/test_crashes.py": 4,
+    "tests/conformance/test_conformance_spark.py": 24,
     "tests/engine/test_ranked_search.py": 3,
+    "tests/graph/concurrency/test_interleavings.py": 2,
     "tests/graph/concurrency/test_paused_writer.py": 3,
     "tests/graph/concurrency/test_recovery_interleavings.py": 4,
-    "tests/graph/crash/test_failing_files.py": 2,
-    "tests/graph/crash/test_kth_write.py": 4,
+    "tests/graph/concurrency/test_s3.py": 4,
     "tests/graph/crash/test_failed_calls.py": 2,
+    "tests/graph/crash/test_failing_files.py": 4,
+    "tests/graph/crash/test_kth_write.py": 4,
+    "tests/graph/crash/test_matrix.py": 2,
     "tests/graph/crash/test_overtaken_writers.py": 2,
     "tests/graph/crash/test_power_cut.py": 2,
-    "tests/graph/concurrency/test_s3.py": 4,
-    "tests/graph/test_create.py": 3,
+    "tests/graph/merge/test_schema_merge.py": 2,
+    "tests/graph/test_create.py": 6,
+    "tests/maintenance/cleanup/test_cleanup_concurrent.py": 2,
+    "tests/maintenance/test_index_deaths.py": 2,
     "tests/maintenance/test_repair.py": 2,
     "tests/maintenance/test_schema_apply.py": 2,
     "tests/maintenance/test_schema_steps.py": 17,
+    "tests/pipeline/embed/test_deaths.py": 2,
     "tests/pipeline/load/test_load_discards.py": 2,
-    "tests/pipeline/test_query_spark.py": 3,
+    "tests/pipeline/load/test_run.py": 2,
+    "tests/pipeline/test_query_spark.py": 6,
     "tests/pipeline/test_query_spark_cli.py": 2,
+    "tests/query/test_parser_fuzz.py": 2,
+    "tests/schema/test_parser_fuzz.py": 2,
 }
 
 

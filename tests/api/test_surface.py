@@ -121,6 +121,9 @@ def test_representations(tmp_path: Path) -> None:
     for number in range(12):
         added = graph.mutate(f'query add() {{ insert P {{ k: "<p{number:02}>" }} }}')
     result = graph.query("query q() { match { $p: P } return { $p.k } }")
+    assert repr(result).splitlines()[1:] == [
+        "  rows are read on demand: call `to_pandas()` or `to_pylist()`, or iterate"
+    ]
     assert len(result) == 12
     plan = graph.plan_schema("node P { k: String @key  age: I32? } node Q { k: String @key }")
     feed = graph.changes()

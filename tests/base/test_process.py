@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from omnigraph.base.process import (
     PidView,
@@ -38,7 +39,7 @@ SECONDS_MAX: Final = 60
 
 
 def _hidden(view: PidView) -> PidView:
-    return replace(view, shows_other_users=False)
+    return dataclasses.replace(view, shows_other_users=False)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_machines_without_an_id_are_compared_by_boot_id() -> None:
 
 @pytest.mark.parametrize("field", ["boot_id", "pid_namespace"])
 def test_a_missing_boot_id_or_namespace_means_unknown(field: str) -> None:
-    observer, holder = replace(ME, **{field: ""}), replace(HOLDER, **{field: ""})  # type: ignore[arg-type]
+    observer, holder = replace(ME, **{field: ""}), replace(HOLDER, **{field: ""})
     assert check_process(holder, observer, ABSENT) is ProcessState.UNKNOWN
 
 

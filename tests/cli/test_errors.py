@@ -38,6 +38,8 @@ COMMAND_LINES = {
     "too many words": "snapshot a b",
     "no schema": "init g.omni",
     "no commit": "commit show",
+    "no shell": "completion",
+    "two tasks of doctor": "doctor g.omni --fix-location --deep",
     "bad number": "snapshot g.omni --version one",
     "number out of range": "commit list g.omni --limit 0",
     "bad format": "snapshot g.omni --format xml",

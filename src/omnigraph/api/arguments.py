@@ -83,18 +83,16 @@ def choose_as_of(commit: str | None, version: int | None, time: str | None) -> s
     return selector.commit if selector.commit is not None else selector.version
 
 
-def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:
+def select_state(as_of: object) -> SnapshotSelector:
     """Return which state a commit, a manifest version or a time means."""
     match as_of:
         case None:
             return SnapshotSelector()
-        case bool():
-            raise _invalid("as_of", f"expected a commit, a version or a time, got {as_of}", "'HEAD'")
         case str() if _BEGINS_WITH_DATE.match(as_of):
             return SnapshotSelector(time_us=parse_timestamp(as_of))
         case str():
             return SnapshotSelector(commit=as_of)
-        case int():
+        case int() if not isinstance(as_of, bool):
             return SnapshotSelector(version=as_of)
         case datetime():
             if as_of.utcoffset() is None:
@@ -104,6 +102,8 @@ def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:
                     "datetime(2026, 5, 31, 12, tzinfo=UTC)",
                 )
             return SnapshotSelector(time_us=(as_of - _EPOCH) // timedelta(microseconds=1))
+        case _:
+            raise _invalid("as_of", f"expected a commit, a version or a time, got {as_of!r}", "'2026-05-31'")
 
 
 def read_as_of(location: Location, branch: str, as_of: str | int | datetime | Snapshot | None) -> Snapshot:

@@ -190,7 +190,8 @@ class Result:
     def __repr__(self) -> str:
         head = f"Result of query {self.source.query_name}: {', '.join(self.columns)}"
         if self._table is None:
-            return shorten(head)
+            unread = "\n  rows are read on demand: call `to_pandas()` or `to_pylist()`, or iterate"
+            return shorten(head) + ("" if self._is_read else unread)
         count = self._table.num_rows
         shown = [f"  {shorten(row)}" for row in islice(self, LINES_MAX - 2)]
         more = [f"  … {count - len(shown):,} more rows"] if count > len(shown) else []
@@ -315,6 +316,8 @@ def _rows(batch: pa.RecordBatch, convert: Any) -> Iterator[dict[str, Any]]:
 def _as_python(array: Any) -> list[Any]:
     if pa.types.is_struct(array.type):
         return _members(array, _as_python)
+    if pa.types.is_list(array.type) and pa.types.is_struct(array.type.value_type):
+        return _lists(array, _as_python)
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -323,7 +326,7 @@ def _as_json(array: Any) -> list[Any]:
     if pa.types.is_struct(kind):
         return _members(array, _as_json)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _lists(array)
+        return _lists(array, _as_json)
     if pa.types.is_floating(kind) and not pc.all(pc.is_finite(array), min_count=0).as_py():
         array = pc.if_else(pc.is_finite(array), array, None)
     if pa.types.is_float32(kind):
@@ -344,9 +347,9 @@ def _members(array: Any, convert: Any) -> list[Any]:
     ]
 
 
-def _lists(array: Any) -> list[Any]:
+def _lists(array: Any, convert: Any) -> list[Any]:
     """Return lists, cut from the converted items: converting row by row is many times slower."""
-    items = iter(_as_json(array.flatten()))  # without the items of nulls and of rows outside of a slice
+    items = iter(convert(array.flatten()))  # without the items of nulls and of rows outside of a slice
     lengths = pc.list_value_length(array).to_pylist()
     return [None if length is None else list(islice(items, length)) for length in lengths]
 

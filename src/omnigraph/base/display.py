@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Final
+from typing import Final, Protocol
 
 LINES_MAX: Final = 10
 _VALUE_CHARACTERS_MAX: Final = 120
@@ -52,6 +52,29 @@ def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[objec
 def format_count(count: int, singular: str, plural: str = "") -> str:
     """Return a number and its noun, as in `1 row` and `2,000 rows`."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+class LoadedCounts(Protocol):
+    """What a load did with the rows of a type, or would do."""
+
+    @property
+    def inserted(self) -> int: ...
+    @property
+    def replaced(self) -> int: ...
+    @property
+    def unchanged(self) -> int: ...
+    @property
+    def deleted(self) -> int: ...
+    @property
+    def inserted_without_key(self) -> int: ...
+
+
+def describe_rows(counts: LoadedCounts, *, dry_run: bool) -> str:
+    """Return what a load did, as in `2 inserted, 1 unchanged`, or would do, as in `2 to insert, 1 unchanged`."""
+    verbs = ("to insert", "to replace", "to delete") if dry_run else ("inserted", "replaced", "deleted")
+    more = {verbs[1]: counts.replaced, "unchanged": counts.unchanged, verbs[2]: counts.deleted}
+    parts = [f"{counts.inserted:,} {verbs[0]}", *(f"{count:,} {verb}" for verb, count in more.items() if count)]
+    return ", ".join(parts)
 
 
 def format_bytes(size: int) -> str:

@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 _PROC: Final = Path("/proc")
 _MACHINE_ID_FILES: Final = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _PID_MAX: Final = 2**31 - 1
@@ -26,9 +28,8 @@ _PROC_OPTION_HIDEPID: Final = "hidepid="
 _ENDED_STATES: Final = ("Z", "X")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessIdentity:
-    """A process that another one on the same machine can look up.
+class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that another one on the same machine can look up. Locks and markers store these members.
 
     An empty `boot_id` or `pid_namespace`: the system does not report it. `machine_id` and `uid` are None in objects
     that an earlier release wrote; an empty `machine_id` means that the machine has none.

@@ -1,14 +1,17 @@
 """Progress of bulk work as values, and events for the log.
 
 In: counts of tasks, rows and bytes. Out: `Progress` values for the caller's `report` function, and log records with
-facts. Never prints: the caller decides what to show.
+facts, which a log file has as lines of JSON. Never prints: the caller decides what to show.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from omnigraph.base.errors import Fact
 
@@ -21,6 +24,22 @@ def log_event(
     `in_result`: the event is also part of the result, so a command does not print it again.
     """
     logger.log(level, message, extra={"facts": facts, "in_result": in_result})
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one JSON object: time, level, logger, event, the facts of the event, and its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

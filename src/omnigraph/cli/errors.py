@@ -159,7 +159,8 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
             f"missing command after `{command}`: expected one of {names}",
             f"Run `{command} --help` for a description of each.",
         )
-    message = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
+    message = " ".join(misuse.format_message().split()).rstrip(".").replace("a valid int range", "a whole number")
+    message = message.replace(". Choose from:", ": expected one of")
     return _usage(message[:1].lower() + message[1:], f"Run `{command} --help` for the flags and examples.")
 
 

@@ -14,7 +14,7 @@ import typer
 
 from omnigraph.base.actors import require_actor_name
 from omnigraph.base.errors import UsageError
-from omnigraph.base.log_lines import JsonLines
+from omnigraph.base.progress import JsonLines
 
 if TYPE_CHECKING:
     from omnigraph.client.protocol import GraphClient

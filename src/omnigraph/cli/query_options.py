@@ -175,7 +175,9 @@ class QueryArguments:
         """Return the name of the text and the text: of a file, of the command line, or of a stored query."""
         if self.query is None and self.text is None:
             scope = self.target.find_scope()
-            if is_run and isinstance(scope, ServerScope) and self.query_name is not None:
+            if is_run and isinstance(scope, ServerScope):
+                if self.query_name is None:
+                    raise _no_query(self.context.command_path, ())
                 return self.query_name, ""
             if isinstance(scope, ClusterScope):
                 from omnigraph.cluster.addressing import find_graph
@@ -183,7 +185,7 @@ class QueryArguments:
 
                 graph = find_graph(scope.address, scope.graph)
                 if self.query_name is None:
-                    raise _no_query(self.context.command_path, stored_queries(graph.ledger, graph.id))
+                    raise _no_query(self.context.command_path, stored_queries(graph.ledger, graph.id) or None)
                 text = read_stored_query(graph.store, graph.ledger, graph.id, self.query_name)
                 return f"query.{graph.id}.{self.query_name}", text
         files = [] if self.query is None else [self.query]
@@ -257,8 +259,9 @@ def read_queries(command: str, files: list[Path] | None, text: str | None) -> li
     return texts
 
 
-def _no_query(command: str, stored_names: Sequence[str] = ()) -> UsageError:
-    stored = f", or the name of a stored query: {', '.join(stored_names)}" if stored_names else ""
+def _no_query(command: str, stored_names: Sequence[str] | None = None) -> UsageError:
+    stored = "" if stored_names is None else ", or the name of a stored query"
+    stored += f": {', '.join(stored_names)}" if stored_names else ""
     return UsageError(
         f"`{command}` needs a query", code="query_text_missing", hint=f"Pass `--query FILE` or `-e TEXT`{stored}."
     )

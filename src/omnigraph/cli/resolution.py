@@ -54,7 +54,7 @@ def _parse_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
         if not equals:
             if len(arguments or ()) > 1:
                 raise UsageError(
-                    f"--strategy {argument} is for every kind of conflict: expected no other --strategy",
+                    f"`--strategy {argument}` applies to every kind of conflict: expected no other `--strategy`",
                     code="merge_strategy",
                     hint="Pass a kind with each, as in `--strategy divergent_update=theirs`.",
                 )
@@ -83,7 +83,7 @@ def _read_decisions(path: str | None) -> dict[tuple[str, str], str]:
     if not isinstance(entries, list):
         raise _invalid_decisions(path, "expected a list of decisions")
     sides: dict[tuple[str, str], str] = {}
-    for entity, side in (_decision(path, entry) for entry in entries if not _is_open(entry)):
+    for entity, side in (_decision(path, entry) for entry in entries if not _is_undecided(entry)):
         if sides.setdefault(entity, side) != side:
             raise _invalid_decisions(path, f"{' '.join(entity)} has two different decisions")
     return sides
@@ -111,7 +111,7 @@ def _read(path: str) -> str:
         raise _invalid_decisions(path, "expected UTF-8") from error
 
 
-def _is_open(entry: Any) -> bool:
+def _is_undecided(entry: Any) -> bool:
     return isinstance(entry, dict) and "kind" in entry and "take" not in entry
 
 

@@ -209,7 +209,7 @@ class ServedLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class ReachedGraph:
+class GraphConnection:
     """A graph that a command works with, in this process or through a server."""
 
     context: typer.Context
@@ -218,12 +218,7 @@ class ReachedGraph:
     state: Mapping[str, str]
     """The state to read, as members of a request."""
 
-    @property
-    def is_served(self) -> bool:
-        """Whether it is reached through a server."""
-        return isinstance(self.location, ServedLocation)
-
-    def print_location(self) -> ReachedGraph:
+    def print_location(self) -> GraphConnection:
         """Print on stderr the graph that the command writes to."""
         print_location(self.context, self.location)
         return self
@@ -373,13 +368,13 @@ class GraphArguments(StorageArguments):
         limits: QueryLimits | None = None,
         state: StateArguments | None = None,
         read_only: bool = True,
-    ) -> ReachedGraph:
+    ) -> GraphConnection:
         """Return the graph as a client."""
         scope = self.scope()
         if isinstance(scope, ServerScope):
             location, served = _connect(scope, is_insecure=self.insecure)
             parameters = {} if state is None else state.parameters(served, is_served=True)
-            return ReachedGraph(self.context, location, served, parameters)
+            return GraphConnection(self.context, location, served, parameters)
         storage = _locate(self.context, scope)
         as_of = None if state is None else state.as_of_of_branch()
 
@@ -396,7 +391,7 @@ class GraphArguments(StorageArguments):
             as_of=as_of,
         )
         parameters = {} if state is None else state.parameters(client, is_served=False)
-        return ReachedGraph(self.context, storage, client, parameters)
+        return GraphConnection(self.context, storage, client, parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path) -> None:
         (("--format", "xml", "--out", "x.xml"), 2, "unknown export format: 'xml'"),
         (("--format", "parquet"), 2, "Parquet is written to files"),
         (("--out", "x.parquet"), 2, "does not match the format"),
+        (("--out", "x.csv"), 2, "expected .jsonl, got .csv"),
         (("--json",), 2, "`--json` and the data cannot both be written to stdout"),
         (("--out", "schema.pg"), 3, "schema.pg' already exists"),
         (("--out", "."), 3, "contains other files"),

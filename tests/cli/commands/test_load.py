@@ -165,10 +165,16 @@ def test_overwrite_of_a_remote_target_requires_yes() -> None:
 
 def test_overwrite_without_rows_of_a_named_type_empties_it(directory: Path) -> None:
     write(directory, "good.jsonl", *GOOD)
-    (directory / "knows.csv").write_text("from,to\n", encoding="utf-8")
+    (directory / "knows.csv").write_bytes(b"")
     assert run_in_process("init", "--quiet", "--schema", "schema.pg", "graph.omni", cwd=directory).exit_code == 0
     assert run_in_process("load", "--data", "good.jsonl", "graph.omni", cwd=directory).exit_code == 0
     arguments = ("--data", "Knows=knows.csv", "--mode", "overwrite", "graph.omni")
+    expected = run_in_process("load", *arguments, "--dry-run", cwd=directory)
+    assert expected.stderr.splitlines()[1:] == [
+        "checked 0 entities (runner: local)",
+        "Knows: 0 to insert, 1 to delete",
+        "the data has no row of Knows, so the overwrite would delete all rows of this type",
+    ]
     emptied = run_in_process("load", *arguments, cwd=directory)
     assert emptied.stderr.splitlines()[2:4] == [
         "Knows: 0 inserted, 1 deleted",
@@ -218,6 +224,31 @@ def test_standard_input_is_read(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "text", "is_hinted"),
+    [
+        ("-", "slug\nada,1\n", True),
+        ("Person=-", "slug\nada,1\n", False),
+        ("-", '{"type":"Person","data":{"slug":"ada"}}\n{bad\n', False),
+    ],
+)
+def test_csv_of_standard_input_without_a_type_gets_a_hint(
+    directory: Path, data: str, text: str, is_hinted: bool
+) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    done = subprocess.run(
+        [OMNIGRAPH, "load", "--data", data, "graph.omni", "--quiet"],
+        cwd=directory,
+        input=text,
+        text=True,
+        capture_output=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert ("or pass `--type TYPE` if all rows are of one type" in done.stderr) == is_hinted, done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("Person=people.csv", ("Person", "people.csv")),
@@ -249,6 +280,13 @@ def test_a_merge_reports_what_it_did_with_the_rows_of_each_type(
     arguments = ("--mode", "merge", "--runner", runner, "graph.omni")
     first = omnigraph("load", "--data", "good.jsonl", *arguments, cwd=directory, env=warm_spark)
     assert first.stderr.splitlines()[2:4] == ["Person: 2 inserted", "Knows: 1 inserted"]
+    expected = omnigraph("load", "--dry-run", "--data", "again.jsonl", *arguments, cwd=directory, env=warm_spark)
+    assert expected.stderr.splitlines()[2:5] == [
+        "Person: 0 to insert, 1 to replace, 1 unchanged",
+        "Knows: 1 to insert",
+        "Knows has no key, so the merge would add 1 row to the existing ones, and adds them again each time: "
+        "declare a @key, or give each row an id",
+    ]
     again = omnigraph("load", "--data", "again.jsonl", *arguments, cwd=directory, env=warm_spark)
     assert again.stderr.splitlines()[2:5] == [
         "Person: 0 inserted, 1 replaced, 1 unchanged",

@@ -55,6 +55,14 @@ def test_golden(name: str, directory: Path, update_golden: bool) -> None:
     assert (outcome.exit_code, outcome.stderr) == (0, "")
 
 
+def test_exact_searches_without_indexes(directory: Path) -> None:
+    text = 'query q() { match { $p: Person } return { $p.slug } order { bm25($p.slug, "ada") } limit 1 }'
+    for flags, reason in (((), "below 64 MiB"), (("--exact",), "requested")):
+        explained = run_in_process("explain", "-e", text, *flags, "--store", "graph.omni", cwd=directory)
+        assert f"exactly ({reason})" in explained.stdout
+        assert query(directory, "-e", text, *flags).stdout.split() == ["p.slug", "ada"]
+
+
 def test_earlier_states(directory: Path) -> None:
     text = "query n() { match { $p: Person } return { count($p) as n } }"
     commits = list(open_graph(str(directory / "graph.omni"), read_only=True).log(None))

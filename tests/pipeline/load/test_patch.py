@@ -172,3 +172,15 @@ def test_a_patch_is_an_update_of_dicts(before: list[dict[str, object]], patches:
     for row in patches:
         expected[row["id"]] = {"text": None, "size": None, **expected.get(row["id"], {}), **row}
     assert rows == expected
+
+
+def test_a_new_text_does_not_keep_the_vector_of_the_old_one(tmp_path: Path) -> None:
+    """As with `update`: the vector becomes pending, unless the row has one."""
+    schema = 'node Note { k: String @key  text: String  n: I32?  v: Vector(2)? @embed("text") }'
+    graph = og.init(tmp_path / "n.omni", schema)
+    graph.load([{"k": k, "text": f"text of {k}", "v": [1.0, 0.0]} for k in "abc"], type="Note")
+    patch = [{"k": "a", "text": "new"}, {"k": "b", "n": 1}, {"k": "c", "text": "new", "v": [0.0, 1.0]}]
+    graph.load(patch, type="Note", mode="patch")
+    rows = graph.query("query q() { match { $n: Note } return { $n.k as k, $n.v as v } }").to_pylist()
+    assert {row["k"]: row["v"] for row in rows} == {"a": None, "b": [1.0, 0.0], "c": [0.0, 1.0]}
+    assert graph.embed(dry_run=True).pending == 1

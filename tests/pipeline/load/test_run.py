@@ -136,11 +136,18 @@ def test_a_merge_counts_inserted_replaced_and_unchanged_rows(
 ) -> None:
     monkeypatch.setattr("omnigraph.base.limits.LOAD_UPSERT_ROWS_MAX", rows_max)
     knows = {**KNOWS, "data": {"id": "k", "weight": 0.5}}
-    first = load_records(ADA, GRACE, knows, mode=LoadMode.MERGE)
+
+    def merge(*records: Record) -> Loaded:
+        expected = load_records(*records, mode=LoadMode.MERGE, dry_run=True)
+        loaded = load_records(*records, mode=LoadMode.MERGE)
+        assert (expected.commit, expected.counts, expected.changes) == (None, loaded.counts, loaded.changes)
+        return loaded
+
+    first = merge(ADA, GRACE, knows)
     assert first.changes == {"node:Person": LoadCounts(inserted=2), "edge:Knows": LoadCounts(inserted=1)}
     alan = {"type": "Person", "data": {"slug": "alan"}}
     older = {"type": "Person", "data": {"slug": "ada", "age": 37}}
-    again = load_records(older, GRACE, alan, knows, KNOWS, mode=LoadMode.MERGE)
+    again = merge(older, GRACE, alan, knows, KNOWS)
     assert again.changes == {
         "node:Person": LoadCounts(inserted=1, replaced=1, unchanged=1),
         "edge:Knows": LoadCounts(inserted=1, unchanged=1, inserted_without_key=1),
@@ -149,13 +156,15 @@ def test_a_merge_counts_inserted_replaced_and_unchanged_rows(
     assert again.commit.counts == {**again.counts, "inserted": 2, "updated": 1, "deleted": 0}
     assert len(contents(root)["edge:Knows"]) == 2
     heavier = {**KNOWS, "data": {"id": "k", "weight": None}}
-    assert load_records(heavier, mode=LoadMode.MERGE).changes == {"edge:Knows": LoadCounts(replaced=1)}
+    assert merge(heavier).changes == {"edge:Knows": LoadCounts(replaced=1)}
 
 
 def test_append_and_overwrite_count_rows(root: Location, load_records: Callable[..., Loaded]) -> None:
     assert load_records(ADA, GRACE).changes == {"node:Person": LoadCounts(inserted=2)}
-    assert load_records(ADA, mode=LoadMode.OVERWRITE).changes == {"node:Person": LoadCounts(inserted=1, deleted=2)}
-    assert load_records(GRACE, dry_run=True).changes == {}
+    for dry_run in (True, False):
+        overwritten = load_records(ADA, mode=LoadMode.OVERWRITE, dry_run=dry_run)
+        assert overwritten.changes == {"node:Person": LoadCounts(inserted=1, deleted=2)}
+    assert load_records(GRACE, dry_run=True).changes == {"node:Person": LoadCounts(inserted=1)}
 
 
 def test_overwrite_replaces_the_types_that_are_named(root: Location, load_records: Callable[..., Loaded]) -> None:

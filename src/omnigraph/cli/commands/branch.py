@@ -97,7 +97,7 @@ def delete(name: Name, target: GraphArguments, *, actor: Actor = None, yes: Yes 
 
     A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.
     """
-    reached = target.connect(actor=actor, read_only=False).print_location()
-    reached.confirm(f"deleting branch {name}", yes=yes)
-    document = reached.client.delete_branch(name)
+    connection = target.connect(actor=actor, read_only=False).print_location()
+    connection.confirm(f"deleting branch {name}", yes=yes)
+    document = connection.client.delete_branch(name)
     output.show(lambda: document, notices=[f"deleted branch {name}"])

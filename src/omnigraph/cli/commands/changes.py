@@ -193,7 +193,7 @@ def poll(
         )
     if follow and output.format is RowsFormat.JSON:
         raise UsageError(
-            "`--follow` and `--json` cannot be used together: one document has an end",
+            "`--follow` and `--json` cannot be used together: a JSON document must end, but `--follow` does not",
             code="usage",
             hint="Pass `--format jsonl` instead of `--json`.",
         )

@@ -47,12 +47,8 @@ def plan(*, config: ConfigDirectory = ".", output: TextOutput) -> None:
     document = _open(config).plan()
     lines = [line for change in document.changes for line in _change_lines(change)]
     blocked = sum(change.disposition != "applied" for change in document.changes)
-    notices = [item.message for item in document.diagnostics]
-    notices += [
-        f"`omnigraph cluster approve {approval.resource}` allows its deletion"
-        for approval in document.approvals_required
-        if not approval.satisfied
-    ]
+    notices = [f"{item.path}: {item.message}" for item in document.diagnostics]
+    notices += _approval_notices(document.changes)
     summary = f"{format_count(len(document.changes), 'change')}, {blocked} blocked"
     output.show(lambda: document, text="\n".join(lines), notices=[*notices, summary if lines else "nothing to change"])
     if blocked:
@@ -76,6 +72,7 @@ def apply(context: typer.Context, *, config: ConfigDirectory = ".", actor: Actor
         for address, status in document.resource_statuses.items()
         if status.message is not None and status.status == "blocked"
     ]
+    notices += _approval_notices(document.changes)
     if not lines:
         notices.append(f"revision {document.state_revision} is up to date")
     else:
@@ -160,6 +157,12 @@ def _change_lines(change: PlannedChangeOutput) -> Iterator[str]:
             yield f"        - {refused['code']} {printable(refused['text'])}: {refused['hint']}"
 
 
+def _approval_notices(changes: Iterable[PlannedChangeOutput]) -> Iterator[str]:
+    for change in changes:
+        if change.reason == "approval_required" and change.resource.startswith("graph."):
+            yield f"`omnigraph cluster approve {change.resource}` allows its deletion"
+
+
 def _status_lines(statuses: Mapping[str, ResourceStatus]) -> Iterable[str]:
     for address, item in statuses.items():
         conditions = f" ({', '.join(item.conditions)})" if item.conditions else ""
@@ -167,4 +170,6 @@ def _status_lines(statuses: Mapping[str, ResourceStatus]) -> Iterable[str]:
 
 
 def _notices(document: ClusterStatusOutput) -> list[str]:
-    return [*(f"{item.path}: {item.message}" for item in document.diagnostics), f"revision {document.state_revision}"]
+    messages = {address: item.message for address, item in document.resource_statuses.items() if item.message}
+    messages |= {item.path: item.message for item in document.diagnostics}
+    return [*(f"{address}: {message}" for address, message in messages.items()), f"revision {document.state_revision}"]

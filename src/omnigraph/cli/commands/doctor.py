@@ -64,6 +64,10 @@ def doctor(
     created. With --confirm it rewrites them, so that the branches of a moved or copied graph can be used.
     """
     if fix_location:
+        if deep:
+            raise UsageError(
+                "unexpected `--deep`: `--fix-location` checks nothing", code="usage", hint="Omit one of the two."
+            )
         _fix_location(target, output, confirm=confirm)
         return
     if confirm:

@@ -39,7 +39,7 @@ def explain(
     including the steps below it, and how it followed edges or searched.
     """
     text, params = query.read()
-    reached = query.target.connect(limits=limits.limits(max_hops, exact=exact), state=state)
+    connection = query.target.connect(limits=limits.limits(max_hops, exact=exact), state=state)
     if limits != LimitArguments() and not analyze:
         raise UsageError(
             "`--max-memory` and `--max-seconds` require `--analyze`: without it, the query does not run",
@@ -49,6 +49,6 @@ def explain(
 
     from omnigraph.wire.requests import ExplainRequest
 
-    request = ExplainRequest(query=text, name=query.query_name, params=params, analyze=analyze, **reached.state)
-    document = reached.client.explain(request)
+    request = ExplainRequest(query=text, name=query.query_name, params=params, analyze=analyze, **connection.state)
+    document = connection.client.explain(request)
     output.show(lambda: document, text=document.text)

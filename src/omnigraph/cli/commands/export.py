@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -65,7 +62,15 @@ def export(
     A small graph is exported in this process, a large one on Spark. A file gets its final name when it is complete.
     """
     if isinstance(target.scope(), ServerScope):
-        _export_from_server(target, state, ExportFile(out, export_format, types), output)
+        out = out or "-"
+        if export_format != "ndjson" or out.endswith(("/", ".gz", ".zst")) or "://" in out:
+            raise UsageError(
+                "a server exports NDJSON to stdout or to one local file that is not compressed",
+                code="flag_over_server",
+                hint="Pass `--out FILE`, or `--store URI` on a machine that reaches the storage of the graph.",
+            )
+        _require_one_output(output, out)
+        _export_from_server(target, state, out, types, output)
         return
     as_of = state.as_of()
     graph = target.open(state.branch, spark=execution.spark_master)
@@ -92,91 +97,26 @@ def _require_one_output(output: TextOutput, out: str | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFile:
-    """Where and what to export."""
-
-    out: str | None
-    format: str
-    types: list[str] | None
-
-
-def _export_from_server(target: GraphArguments, state: StateArguments, file: ExportFile, output: TextOutput) -> None:
+def _export_from_server(
+    target: GraphArguments, state: StateArguments, out: str, types: list[str] | None, output: TextOutput
+) -> None:
     """Write the lines that a server sends to stdout, or to a file that gets its name when it is complete."""
-    reached = target.connect(state=state)
-    out = file.out or "-"
-    if file.format != "ndjson" or out.endswith(("/", ".gz", ".zst")) or "://" in out:
-        raise UsageError(
-            "a server exports NDJSON to stdout or to one local file that is not compressed",
-            code="flag_over_server",
-            hint="Pass `--out FILE`, or `--store URI` on a machine that reaches the storage of the graph.",
-        )
-    _require_one_output(output, file.out)
+    connection = target.connect(state=state)
 
-    from omnigraph.wire.requests import ExportStateRequest, StateParameters
-    from omnigraph.wire.results import ExportedTypeOutput, ExportOutput
+    from omnigraph.client.export import export_lines
+    from omnigraph.wire.requests import StateParameters
 
-    snapshot = reached.client.snapshot(StateParameters(**reached.state))
-    request = ExportStateRequest(snapshot=snapshot.graph_commit_id, type_names=file.types)
-    counts = {dataset.type_name: 0 for dataset in snapshot.datasets}
+    parameters = StateParameters(**connection.state)
     if out == "-":
         with output_errors():
             sys.stdout.flush()
-            lines = CountedLines(sys.stdout.buffer, counts)
-            reached.client.export(request, cast("BinaryIO", lines))
+            document = export_lines(connection.client, parameters, state.branch, types, sys.stdout.buffer)
             sys.stdout.buffer.flush()
     else:
-        path = Path(out)
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as part:
-            try:
-                lines = CountedLines(part.file, counts)
-                reached.client.export(request, cast("BinaryIO", lines))
-                part.close()
-                Path(part.name).replace(path)
-            except BaseException:
-                Path(part.name).unlink(missing_ok=True)
-                raise
-    names = {name.rpartition(":")[2] for name in file.types or counts}
-    total = sum(counts.values())
-
-    def exported(kind: str) -> list[ExportedTypeOutput]:
-        types = [dataset.type_name for dataset in snapshot.datasets if dataset.entity_kind == kind]
-        return [ExportedTypeOutput(name, counts[name]) for name in types if name in names]
-
-    document = ExportOutput(
-        uri=reached.client.uri,
-        branch=state.branch,
-        graph_commit_id=snapshot.graph_commit_id,
-        format=file.format,
-        files=[] if out == "-" else [str(Path(out).absolute())],
-        size_bytes=lines.size_bytes,
-        nodes=exported("node"),
-        edges=exported("edge"),
-        total_entities=total,
-        runner="local",
-    )
+        document = export_lines(connection.client, parameters, state.branch, types, out)
     where = "" if out == "-" else f" to {out}"
-    summary = f"exported {total:,} entities of commit {snapshot.graph_commit_id}{where} (runner: local)"
-    output.show(lambda: document, notices=[summary])
-
-
-class CountedLines:
-    """Passes bytes to a stream, and counts the lines of each type."""
-
-    def __init__(self, stream: IO[bytes], counts: dict[str, int]) -> None:
-        self._stream, self._counts, self._rest, self.size_bytes = stream, counts, b"", 0
-
-    def write(self, data: bytes) -> int:
-        """Write bytes, and count the lines that they complete."""
-        import msgspec
-
-        self._stream.write(data)
-        self.size_bytes += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            entity = msgspec.json.decode(line)
-            self._counts[entity["type"] if "type" in entity else entity["edge"]] += 1
-        return len(data)
+    summary = f"exported {document.total_entities:,} entities of commit {document.graph_commit_id}{where}"
+    output.show(lambda: document, notices=[f"{summary} (runner: {document.runner})"])
 
 
 def describe_target(out: str | None, result: ExportResult) -> str:

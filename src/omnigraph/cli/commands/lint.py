@@ -76,9 +76,9 @@ def _check_on_graph(
     from omnigraph import QueryLimits
     from omnigraph.wire.requests import LintFile, LintRequest
 
-    reached = target.connect(state=state, limits=QueryLimits(hops=max_hops))
+    connection = target.connect(state=state, limits=QueryLimits(hops=max_hops))
     files = [LintFile(name=source, text=text) for source, text in texts]
-    return reached.client.lint(LintRequest(files=files, **reached.state))
+    return connection.client.lint(LintRequest(files=files, **connection.state))
 
 
 def _check_with_file(

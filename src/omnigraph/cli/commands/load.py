@@ -14,7 +14,7 @@ import typer
 
 from omnigraph.base import limits
 from omnigraph.base.actors import login_name
-from omnigraph.base.display import format_count
+from omnigraph.base.display import LoadedCounts, describe_rows, format_count
 from omnigraph.base.errors import Fact, NotFoundError, OmnigraphError, UsageError, fact_rows
 from omnigraph.base.hints import Hint
 from omnigraph.cli.command import Capability, command
@@ -24,8 +24,7 @@ from omnigraph.cli.target import GraphArguments, ServerScope, confirm_destructio
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.source import NamedData
-    from omnigraph.types import LoadCounts, LoadResult
-    from omnigraph.wire.results import LoadedTypeOutput
+    from omnigraph.types import LoadResult
 
 _SUFFIXES_OF_STORAGE: Final = frozenset({".parquet", ".csv", ".gz", ".zst"})
 _TYPE_NAME: Final = re.compile(r"(?:(?:node|edge):)?[A-Za-z_][A-Za-z0-9_]*")
@@ -144,7 +143,10 @@ def load(
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
-    messages = [*change_messages(result.changes), *index_messages(target.arguments or (location.uri,), branch, result)]
+    messages = [
+        *change_messages(result.changes, dry_run=dry_run),
+        *index_messages(target.arguments or (location.uri,), branch, result),
+    ]
     output.show(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
@@ -161,7 +163,7 @@ def _load_on_server(
     yes: bool,
 ) -> None:
     """Send the data to a server. `is_alone`: no flag asks for what a server cannot do."""
-    reached = target.connect(read_only=False)
+    connection = target.connect(read_only=False)
     path = data[0]
     if not is_alone or len(data) != 1 or Path(path).suffix in _SUFFIXES_OF_STORAGE or split_data(path)[0]:
         raise UsageError(
@@ -170,14 +172,14 @@ def _load_on_server(
             hint="Pass one NDJSON file, or `--store URI` on a machine that reaches the storage of the graph.",
         )
     if parameters["mode"] == "overwrite":
-        reached.confirm(f"load --mode {parameters['mode']}", yes=yes)
+        connection.confirm(f"load --mode {parameters['mode']}", yes=yes)
 
     from omnigraph.wire.requests import LoadParameters
 
     body = _read_body(path)
-    reached.print_location()
+    connection.print_location()
     try:
-        document = reached.client.load(LoadParameters(**parameters), body)
+        document = connection.client.load(LoadParameters(**parameters), body)
     except OmnigraphError as error:
         if error.code == "body_too_long":
             error.advice += Hint("Pass `--store URI` there.")
@@ -287,19 +289,19 @@ def _more_advice(branch: str) -> Iterator[None]:
         raise
 
 
-def change_messages(changes: Mapping[str, LoadCounts | LoadedTypeOutput]) -> Iterator[str]:
+def change_messages(changes: Mapping[str, LoadedCounts], *, dry_run: bool = False) -> Iterator[str]:
     """Yield what the load did with the rows of each type, and which of them may be duplicates."""
     for alias, counts in changes.items():
         name = alias.rpartition(":")[2]
-        parts = {"replaced": counts.replaced, "unchanged": counts.unchanged, "deleted": counts.deleted}
-        more = [f", {count:,} {action}" for action, count in parts.items() if count]
-        yield f"{name}: {counts.inserted:,} inserted{''.join(more)}"
+        yield f"{name}: {describe_rows(counts, dry_run=dry_run)}"
         if counts.deleted and not counts.inserted:
-            yield f"the data has no row of {name}, so the overwrite deleted all rows of this type"
+            deletes = "would delete" if dry_run else "deleted"
+            yield f"the data has no row of {name}, so the overwrite {deletes} all rows of this type"
         if counts.inserted_without_key:
             rows = format_count(counts.inserted_without_key, "row")
+            adds = "would add" if dry_run else "added"
             yield (
-                f"{name} has no key, so the merge added {rows} to the existing ones, and adds them again each time: "
+                f"{name} has no key, so the merge {adds} {rows} to the existing ones, and adds them again each time: "
                 "declare a @key, or give each row an id"
             )
 

@@ -61,12 +61,12 @@ def merge(
     code is 1.
     """
     strategy, decisions = resolution.read()
-    reached = target.connect(actor=actor, read_only=False)
+    connection = target.connect(actor=actor, read_only=False)
     deletes = delete_source and not dry_run
     if not dry_run:
-        reached.print_location()
+        connection.print_location()
     if deletes:
-        reached.confirm(f"deleting branch {source}", yes=yes)
+        connection.confirm(f"deleting branch {source}", yes=yes)
 
     from omnigraph.wire.requests import BranchMergeRequest
 
@@ -78,7 +78,7 @@ def merge(
         strategy=cast("Any", strategy),
         resolve=_decision_requests(decisions) or None,
     )
-    document = reached.client.merge(request)
+    document = connection.client.merge(request)
     notices = [f"deleted branch {source}"] if document.branch_deleted is True else []
     _show(output, document, _merge_summary(document, dry_run=dry_run), dry_run=dry_run, notices=notices)
     if document.branch_deleted is False and not output.as_json:

@@ -46,12 +46,12 @@ def mutate(
     entity matches.
     """
     text, params = query.read(is_run=True)
-    reached = query.target.connect(actor=actor, limits=limits.limits(), read_only=False).print_location()
+    connection = query.target.connect(actor=actor, limits=limits.limits(), read_only=False).print_location()
 
     from omnigraph.wire.requests import ChangeRequest
 
     request = ChangeRequest(query=text, name=query.query_name, params=params, branch=branch)
-    document = reached.client.mutate(request, if_commit)
+    document = connection.client.mutate(request, if_commit)
     output.show(lambda: document, notices=[_summary(document)])
 
 

@@ -84,7 +84,8 @@ def validate(source: PolicyArguments, *, output: TextOutput) -> None:
             format_count(len(bundle.cedar), "Cedar file"),
         ]
     )
-    output.show(lambda: validate_output(bundle), text=f"{bundle.source}: valid {bundle.kind} policy with {counts}")
+    kind = "" if bundle.kind is None else f"{bundle.kind} "
+    output.show(lambda: validate_output(bundle), text=f"{bundle.source}: valid {kind}policy with {counts}")
 
 
 @command("omnigraph policy test --file team.policy.yaml --tests team.tests.yaml", capability=Capability.CONTROL)

@@ -64,12 +64,12 @@ def query(
         )
     is_streamed = output.format is RowsFormat.JSONL or engine is QueryEngine.SPARK
     if isinstance(scope, ServerScope) or not is_streamed:
-        reached = query.target.connect(limits=allowed, state=state)
+        connection = query.target.connect(limits=allowed, state=state)
 
         from omnigraph.wire.requests import QueryRequest
 
-        request = QueryRequest(query=text, name=query.query_name, params=params, **reached.state)
-        _show(reached.client.query(request), output)
+        request = QueryRequest(query=text, name=query.query_name, params=params, **connection.state)
+        _show(connection.client.query(request), output)
         return
 
     from omnigraph.wire.results import read_output

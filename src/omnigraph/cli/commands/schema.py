@@ -36,11 +36,11 @@ def show(target: GraphArguments, state: StateArguments, output: TextOutput) -> N
 
     --json also prints the catalog, which contains the ids of types and properties.
     """
-    reached = target.connect(state=state)
+    connection = target.connect(state=state)
 
     from omnigraph.wire.requests import StateParameters
 
-    document = reached.client.schema(StateParameters(**reached.state))
+    document = connection.client.schema(StateParameters(**connection.state))
     output.show(lambda: document, text=document.schema_source)
 
 

@@ -116,17 +116,12 @@ def serve(
         raise UsageError(
             "`--tls-cert` and `--tls-key` must be used together", code="usage", hint="Pass both, or neither."
         )
-    try:
-        from omnigraph.server.boot import AccessState
-        from omnigraph.server.process import ServerSettings, run_server
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith("omnigraph"):
-            raise
-        raise MachineError(
-            f"the server needs the package {missing.name}, which is not installed",
-            code="server_extra_missing",
-            hint="Run `pip install 'omnigraph[server]'`.",
-        ) from missing
+    missing = find_missing_package()
+    if missing is not None:
+        raise missing
+    from omnigraph.server.boot import AccessState
+    from omnigraph.server.process import ServerSettings, run_server
+
     origins = cors_origins or os.environ.get("OMNIGRAPH_SERVER_CORS_ORIGIN", "").split(",")
     from omnigraph.cluster.addressing import find_root
 
@@ -150,6 +145,21 @@ def serve(
         render_hint=lambda fix: render_command(fix, "GRAPH"),
     )
     raise typer.Exit(run_server(settings))
+
+
+def find_missing_package() -> MachineError | None:
+    """Return the error of a machine without the extra `server`; None if the server can run."""
+    try:
+        import omnigraph.server.process  # noqa: F401  # it imports every package that the server needs
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("omnigraph"):
+            raise
+        return MachineError(
+            f"the server needs the package {missing.name}, which is not installed",
+            code="server_extra_missing",
+            hint="Run `pip install 'omnigraph[server]'`.",
+        )
+    return None
 
 
 def _find_scope(target: StorageArguments) -> Scope:

@@ -29,11 +29,11 @@ def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) 
 
     Shows the newest state of a branch, or that of an earlier commit, manifest version or time.
     """
-    reached = target.connect(state=state)
+    connection = target.connect(state=state)
 
     from omnigraph.wire.requests import StateParameters
 
-    document = reached.client.snapshot(StateParameters(**reached.state))
+    document = connection.client.snapshot(StateParameters(**connection.state))
     rows = [{name: getattr(dataset, name) for name in TITLES} for dataset in document.datasets]
     if output.format is RowsFormat.TABLE:
         pairs = format_pairs(

@@ -17,44 +17,61 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.base.errors import InvariantError, RefusedError, UsageError
+from omnigraph.base.errors import InvariantError, MachineError, RefusedError, UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
-    from omnigraph.cli.demo.steps import DemoState, Step
+    from omnigraph.cli.demo.steps import DemoSection, DemoState, Step
 
 Directory = Annotated[
     Path | None,
     typer.Option("--dir", metavar="DIR", help="Write the files to this new or empty directory and keep them."),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of the temporary directory.")]
+Serve = Annotated[bool, typer.Option("--serve", help="Serve the graph at the end until Ctrl-C, with a web page.")]
 People = Annotated[int, typer.Option("--people", min=20, help="The number of people in the data.")]
 Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
-@command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000", capability=Capability.LOCAL)
-def demo(directory: Directory = None, keep: Keep = False, people: People = 70_000, commits: Commits = 500) -> None:
+@command(
+    "omnigraph demo",
+    "omnigraph demo --dir demo",
+    "omnigraph demo --serve",
+    "omnigraph demo --people 5000",
+    capability=Capability.LOCAL,
+)
+def demo(
+    directory: Directory = None,
+    keep: Keep = False,
+    serve: Serve = False,
+    people: People = 70_000,
+    commits: Commits = 500,
+) -> None:
     """Run the main commands on generated data.
 
-    Loads, queries, embeds, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary
-    directory, which is deleted at the end. Takes about two minutes on two cores.
+    Loads, queries, embeds, branches, merges, optimizes, repairs, recovers, cleans up and serves a graph in a temporary
+    directory, which is deleted at the end. Takes about two minutes on two cores. With --serve, the server runs until
+    Ctrl-C, with a web page.
     """
-    from omnigraph.cli.demo.steps import SECTIONS, DemoState
+    from omnigraph.cli.commands.serve import find_missing_package
+    from omnigraph.cli.demo.steps import SECTIONS, DemoState, wait_for_server
 
-    started, program = perf_counter(), _command_name()
+    started, program, missing = perf_counter(), _command_name(), find_missing_package()
+    if serve and missing is not None:
+        raise missing
     with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
         state = DemoState(directory=work_directory, people_count=people, commit_count=commits)
         write_text(
             "The demo runs every omnigraph command that it prints. It starts a separate process only for the command "
-            "that it kills. The other lines show shell and Python equivalents of what the demo does."
+            "that it kills and for the server. The other lines show shell and Python equivalents of what the demo does."
         )
         with state.resources:
             for number, section in enumerate(SECTIONS, 1):
-                write_text(f"\n=== {number}. {section.title}\n{section.explanation}")
-                for step in section.steps:
-                    _run_step(step, state)
-        write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
+                _run_section(number, section, state, missing)
+            write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
+            if serve:
+                wait_for_server(state)
         write_text(_next_commands(program, work_directory if keep or directory else None))
 
 
@@ -96,6 +113,16 @@ def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
             yield Path(temporary).resolve()
 
 
+def _run_section(number: int, section: DemoSection, state: DemoState, missing: MachineError | None) -> None:
+    """Run the steps of a section, or print which package it needs and skip it."""
+    write_text(f"\n=== {number}. {section.title}\n{section.explanation}")
+    if section.needs_server and missing is not None:
+        write_text(f"\nSkipped: {missing.message}. {missing.hint}")
+        return
+    for step in section.steps:
+        _run_step(step, state)
+
+
 def _run_step(step: Step, state: DemoState) -> None:
     """Print a step, run it, and print its time."""
     from omnigraph.cli.main import run as run_command
@@ -105,7 +132,7 @@ def _run_step(step: Step, state: DemoState) -> None:
     if step.action is not None:
         step.action(state)
     else:
-        names = state.commits_by_name
+        names = state.values_by_name
         arguments = [names.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.line)]
         exit_code = run_command(arguments[1:])
         sys.stderr.flush()

@@ -6,12 +6,13 @@ end with the expected exit code, or a Python function. To show a new feature in 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -31,14 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoState:
-    """The directory and the size of the demo, and the commits that later steps use by name."""
+    """The directory and the size of the demo, and the commits and addresses that later steps use by name."""
 
     directory: Path
     people_count: int
     commit_count: int
-    commits_by_name: dict[str, str] = field(default_factory=dict)
+    values_by_name: dict[str, str] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack)
     """What is running until the demo ends, such as the server of a model."""
+    servers: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def open_graph(self) -> Graph:
         """Return the graph of the demo."""
@@ -51,7 +53,7 @@ class DemoState:
 class Step:
     """A line of the demo: an `omnigraph` command that ends with the exit code, or a line whose effect `action` has.
 
-    In a command, `$name` is replaced by the commit of this name in `commits_by_name`.
+    In a command, `$name` is replaced by the value of this name in `values_by_name`.
     """
 
     line: str
@@ -67,6 +69,8 @@ class DemoSection:
     title: str
     explanation: str
     steps: tuple[Step, ...]
+    needs_server: bool = False
+    """It needs the extra `server`, and is skipped without it."""
 
 
 def _write_files(state: DemoState) -> None:
@@ -101,13 +105,22 @@ def _choose_provider(state: DemoState) -> None:
         # A busy machine may need minutes for the model.
         variables = {"BASE_URL": url, "MODEL": MODEL, "TIMEOUT_MS": "600000", "DEADLINE_MS": "0"}
         write_text(f"{MODEL} answers on {url}")
-    state.resources.enter_context(_environment({f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()}))
+    _set_provider(state, variables)
+
+
+def _choose_mock_provider(state: DemoState) -> None:
+    _set_provider(state, {"PROVIDER": "mock"})
+
+
+def _set_provider(state: DemoState, variables: Mapping[str, str]) -> None:
+    named = {f"OMNIGRAPH_EMBED_{name}": value for name, value in variables.items()}
+    state.resources.enter_context(_environment("OMNIGRAPH_EMBED_", named))
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set the variables of a provider, and no others, until the block ends."""
-    before = {name: value for name, value in os.environ.items() if name.startswith("OMNIGRAPH_EMBED_")}
+def _environment(prefix: str, variables: Mapping[str, str]) -> Iterator[None]:
+    """Set the variables with a prefix to these, and delete the others, until the block ends."""
+    before = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
     for name in before:
         del os.environ[name]
     os.environ.update(variables)
@@ -123,9 +136,91 @@ def _stop_provider(state: DemoState) -> None:
     state.resources.close()
 
 
+def _write_pages(state: DemoState) -> None:
+    count = state.people_count // 10
+    lines = [f'{{"type": "Page", "data": {{"text": "page {number} of the manual"}}}}' for number in range(count)]
+    (state.directory / "pages.pg").write_text(_PAGES_SCHEMA, encoding="utf-8")
+    (state.directory / "pages.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_text(f"{_PAGES_SCHEMA}{count} pages.jsonl")
+
+
+def _write_policy(state: DemoState) -> None:
+    tokens = json.dumps({actor: token_of(actor) for actor in ("ada", "bo")})
+    (state.directory / "team.policy.yaml").write_text(_POLICY, encoding="utf-8")
+    (state.directory / "tokens.json").write_text(tokens, encoding="utf-8")
+    write_text(f"{_POLICY}{tokens}")
+
+
+def token_of(actor: str) -> str:
+    """Return the token of an actor of the demo's server."""
+    return f"token-of-{actor}"
+
+
+def _start_server(state: DemoState) -> None:
+    """Serve the graph in another process until the demo ends, and name its address."""
+    log = state.resources.enter_context((state.directory / "server.log").open("w", encoding="utf-8"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMNIGRAPH_")}
+    server = state.resources.enter_context(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "omnigraph.cli.main",
+                *("serve", "graph.omni", "--bind", "127.0.0.1:0", "--policy", "team.policy.yaml"),
+            ],
+            cwd=state.directory,
+            env={**environment, "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": "tokens.json"},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    )
+    state.resources.callback(server.terminate)
+    assert server.stdout is not None
+    line = server.stdout.readline().strip()
+    if not line:
+        raise InvariantError(
+            f"the server ended before it listened: {(state.directory / 'server.log').read_text().strip()}",
+            code="demo_went_wrong",
+        )
+    write_text(line)
+    state.servers.append(server)
+    state.values_by_name["server"] = f"http://{line.partition('=')[2]}"
+
+
+def wait_for_server(state: DemoState) -> None:
+    """Print the address of the server, and wait until it ends or a signal interrupts this process."""
+    write_text(
+        f"\nThe graph is served at {state.values_by_name['server']}/, with a web page. Sign in with {token_of('ada')}, "
+        f"or with {token_of('bo')}, which only reads. Press Ctrl-C to end the server."
+    )
+    sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        for server in state.servers:
+            server.wait()
+
+
+def _send_query(state: DemoState) -> None:
+    """Ask the server as any HTTP client does."""
+    from omnigraph.client.http import Connection, HttpRequest
+
+    connection = Connection(state.values_by_name["server"], token_of("bo"))
+    body = json.dumps({"query": _CITIES}).encode()
+    write_text(connection.send(HttpRequest(method="POST", path="/graphs/default/query", body=body)).decode())
+
+
+def _use_token(actor: str) -> Step:
+    def export(state: DemoState) -> None:
+        state.resources.enter_context(
+            _environment("OMNIGRAPH_BEARER_TOKEN", {"OMNIGRAPH_BEARER_TOKEN": token_of(actor)})
+        )
+
+    return Step(f"export OMNIGRAPH_BEARER_TOKEN={token_of(actor)}", action=export)
+
+
 def _mark_loaded(state: DemoState) -> None:
-    state.commits_by_name["loaded"] = state.open_graph().snapshot().head
-    write_text(state.commits_by_name["loaded"])
+    state.values_by_name["loaded"] = state.open_graph().snapshot().head
+    write_text(state.values_by_name["loaded"])
 
 
 def _show_decisions(state: DemoState) -> None:
@@ -189,6 +284,11 @@ def _set_salary(slug: str, salary: int, branch: str = "main") -> Step:
     return Step(f"omnigraph mutate --store graph.omni --branch {branch} -e '{text}'")
 
 
+def _set_served_salary(exit_code: int) -> Step:
+    text = 'query q() { update Person set { salary: 93000 } where slug = "p7" }'
+    return Step(f"omnigraph mutate --server $server -e '{text}'", exit_code)
+
+
 _NOTES_SCHEMA: Final = """\
 node Note {
   text: String @key
@@ -207,6 +307,21 @@ _LIKE_TEXT: Final = (
     "query q() { match { $n: Note } return { $n.text } "
     'order { nearest($n.vector, "What is your refund policy?") } limit 2 }'
 )
+_PAGES_SCHEMA: Final = 'node Page { text: String @key  vector: Vector(3072)? @embed("text") @index }\n'
+_NEAR_PAGE: Final = (
+    "pages.omni -e 'query q() { match { $p: Page } return { $p.text } "
+    'order { nearest($p.vector, "page 7 of the manual") } limit 2 }\''
+)
+_POLICY: Final = """\
+version: 1
+groups: { readers: [ada, bo], writers: [ada] }
+rules:
+  - id: readers-read
+    allow: { actors: { group: readers }, actions: [read, export] }
+  - id: writers-write
+    allow: { actors: { group: writers }, actions: [change], branch_scope: any }
+"""
+_CITIES: Final = "query q() { match { $t: Team } return { $t.city, count($t) as teams } order { $t.city } limit 2 }"
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
 _NIGHT: Final = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug, $t.city } }'
 _HIRE: Final = """
@@ -254,6 +369,21 @@ SECTIONS: Final = (
             Step(f"omnigraph query --store notes.omni -e '{_LIKE_TEXT}'"),
             Step("omnigraph embed notes.omni"),
             Step("unset OMNIGRAPH_EMBED_…", action=_stop_provider),
+        ),
+    ),
+    DemoSection(
+        "A vector index",
+        "Above 64 MiB of vectors, `nearest` uses the index that `optimize` builds. The mock provider uses no network.",
+        (
+            Step("cat pages.pg; wc -l pages.jsonl", action=_write_pages),
+            Step("omnigraph init --schema pages.pg pages.omni"),
+            Step("omnigraph load --data pages.jsonl pages.omni"),
+            Step("export OMNIGRAPH_EMBED_PROVIDER=mock", action=_choose_mock_provider),
+            Step("omnigraph embed pages.omni"),
+            Step("omnigraph optimize pages.omni"),
+            Step(f"omnigraph explain --analyze {_NEAR_PAGE}"),
+            Step(f"omnigraph query {_NEAR_PAGE}"),
+            Step("unset OMNIGRAPH_EMBED_PROVIDER", action=_stop_provider),
         ),
     ),
     DemoSection(
@@ -328,5 +458,29 @@ SECTIONS: Final = (
             Step("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
             *_query_steps("lookup", '--params \'{"slug": "p7"}\'')[1:],
         ),
+    ),
+    DemoSection(
+        "Serve over HTTP",
+        "A token belongs to an actor, and the policy decides what the actor may do: bo reads, ada also writes.",
+        (
+            Step("cat team.policy.yaml tokens.json", action=_write_policy),
+            Step(
+                "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE=tokens.json omnigraph serve graph.omni --bind 127.0.0.1:0 "
+                "--policy team.policy.yaml 2> server.log &",
+                action=_start_server,
+            ),
+            Step(
+                f"curl $server/graphs/default/query -H 'Authorization: Bearer {token_of('bo')}' "
+                f"""--json '{{"query": "{_CITIES}"}}'""",
+                action=_send_query,
+            ),
+            _use_token("bo"),
+            Step(f"omnigraph query --server $server -e '{_PAY}'"),
+            _set_served_salary(1),
+            _use_token("ada"),
+            _set_served_salary(0),
+            Step("omnigraph log --server $server --limit 1"),
+        ),
+        needs_server=True,
     ),
 )

@@ -79,6 +79,7 @@ class _Source(DataSource):
         """Return what the read sees. Spark asks for the schema first and keeps this instance with its pin."""
         if self._pinned is None:
             options: Any = dict(self.options)
+            # Spark does not say what it asks the schema for; only a stream has this option.
             is_stream = "startingcommit" in {name.lower() for name in options}
             purpose = Purpose.STREAM_READ if is_stream else Purpose.READ
             self._pinned = plan_read(read_options(options, purpose))
@@ -89,14 +90,14 @@ class OmnigraphDataSource(_Source, metaclass=_RegisteredType):
     """One type of one graph, to read, write or stream; docs/user/spark.md has its options."""
 
 
-def _for_caller(settings: StorageSettings) -> ABCMeta:
+def _make_class(settings: StorageSettings) -> ABCMeta:
     """Return the class with these settings, which Spark's processes pickle without changes."""
     return ABCMeta(OmnigraphDataSource.__name__, (_Source,), {"settings": settings, "__module__": __name__})
 
 
-def _pickled(_: _RegisteredType) -> tuple[Any, ...]:
+def _reduce_class(_: _RegisteredType) -> tuple[Any, ...]:
     session = active_session()
-    return _for_caller, (read_settings(by_name=True) if session is None else settings_for(session),)
+    return _make_class, (read_settings(by_name=True) if session is None else settings_for(session),)
 
 
-copyreg.pickle(_RegisteredType, _pickled)
+copyreg.pickle(_RegisteredType, _reduce_class)

@@ -86,7 +86,7 @@ def plan_whole(slices: Sequence[RowSlice]) -> TableExportPlan:
 
 
 def cut_distance(rows: int) -> int:
-    """Return how many ids there are, on average, per id at which a part may start: a power of two."""
+    """Return the average number of ids from one possible start of a part to the next: a power of two."""
     return 1 << max(4, (rows // limits.EXPORT_CUTS).bit_length())
 
 

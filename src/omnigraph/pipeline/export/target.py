@@ -110,9 +110,9 @@ def parse_target(
     is_directory = location.is_local and Path(location.uri).is_dir()
     if format_ is ExportFormat.PARQUET or out.endswith("/") or is_directory:
         return ExportTarget(TargetKind.FOLDER, location, force)
-    if out.endswith(_SUFFIXES[ExportFormat.PARQUET]):
+    if out.endswith((_SUFFIXES[ExportFormat.PARQUET], ".csv")):
         raise UsageError(
-            f"the extension of '{out}' does not match the format: expected .jsonl, got .parquet",
+            f"the extension of '{out}' does not match the format: expected .jsonl, got {Path(out).suffix}",
             code="export_format",
             hint=hint("Pass {} and a directory, or a file name that ends in .jsonl.", Argument("format", "parquet")),
         )

@@ -43,7 +43,7 @@ from omnigraph.pipeline.load.keys import (
     whole_column,
 )
 from omnigraph.pipeline.load.rejects import ErrorWriter
-from omnigraph.pipeline.load.upsert import UpsertPart, add_digests, can_digest, upsert_bucket
+from omnigraph.pipeline.load.upsert import UpsertPart, add_digests, can_digest, count_bucket, upsert_bucket
 from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
@@ -55,7 +55,8 @@ class BucketFacts:
     """What every bucket of one load needs.
 
     `before`: for each piece, how many lines of its file precede it. `first_files`: for each loaded alias, the file to
-    name for a violation without a line. `upserts`: the datasets for which a merge writes.
+    name for a violation without a line. `upserts`: the datasets for which a merge writes, or with
+    `dry_run` only counts.
     """
 
     catalog_json: str
@@ -64,6 +65,7 @@ class BucketFacts:
     first_files: Mapping[str, str]
     stranded: tuple[StrandedEndpoint, ...]
     upserts: Mapping[str, DatasetVersion]
+    dry_run: bool
     buckets: Buckets
     errors: Scratch | None
 
@@ -211,7 +213,10 @@ def check_ids(task: BucketTask) -> BucketPart:
         if graph is not None:
             _write_remaining_keys(writer, entity, graph, ids, facts.mode)
         if alias in facts.upserts and rows.table is not None and not violations:
-            upserts[alias] = upsert_bucket(facts.upserts[alias], alias, rows.table, graph, writer)
+            if facts.dry_run:
+                upserts[alias] = count_bucket(rows.table, graph)
+            else:
+                upserts[alias] = upsert_bucket(facts.upserts[alias], alias, rows.table, graph, writer)
     _check_stranded(bucket)
     return bucket.part(writer.finish(), upserts)
 

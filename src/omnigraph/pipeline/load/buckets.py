@@ -33,13 +33,14 @@ _UNSIZED_BUCKETS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCheck:
-    """What to check. `upserts`: the datasets for which a merge writes rows, by alias."""
+    """What to check. `upserts`: the datasets for which a merge writes rows, by alias; with `dry_run` it counts them."""
 
     snapshot: Snapshot
     loaded: LoadedInput
     mode: LoadMode
     buckets: Buckets
     upserts: Mapping[str, DatasetVersion] = field(default_factory=dict)
+    dry_run: bool = False
     errors: Scratch | None = None
 
 
@@ -138,6 +139,7 @@ def _facts(check: BucketCheck) -> bucket_tasks.BucketFacts:
         first_files={loaded_type.entity.alias: loaded_type.first_file for loaded_type in check.loaded.types},
         stranded=tuple(_stranded(check)),
         upserts=check.upserts if not check.loaded.report.total else {},
+        dry_run=check.dry_run,
         buckets=check.buckets,
         errors=check.errors,
     )

@@ -1,8 +1,9 @@
 """Patches: rows of the input are completed with the values of the graph that they omit.
 
 In: rows of one type that may omit columns, and the table of the type. Out: the existing rows, aligned with the rows of
-the input, for `check_batch`. A row whose id the table does not have is new and gets nothing. Tables are only read; a
-load whose branch changed reads its input again, so that no value of another writer is lost.
+the input, for `check_batch`. A row whose id the table does not have is new and gets nothing. A row that has a text but
+not its vector does not keep the vector: that of the old text. Tables are only read; a load whose branch changed reads
+its input again, so that no value of another writer is lost.
 """
 
 from __future__ import annotations
@@ -30,4 +31,8 @@ def read_existing(tables: Mapping[str, DatasetVersion], typed: TypedRows) -> Exi
     dataset = None if table is None or not is_partial.any() else table.open()
     located = RowLocations.absent(ids) if dataset is None else locate(dataset, entity, ids)
     existing = read_entity_rows(dataset, entity, located)
-    return ExistingRows(existing.rows, {name: mask & existing.present for name, mask in omitted.items()})
+    retained = {name: mask & existing.present for name, mask in omitted.items()}
+    for prop in entity.properties:
+        if prop.embedding is not None and prop.nullable:
+            retained[prop.name] &= retained[prop.embedding.source]
+    return ExistingRows(existing.rows, retained)

@@ -19,6 +19,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.decoding import decode_json
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
@@ -30,7 +31,14 @@ from omnigraph.graph.write.check import find_read_set_conflict
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, expand_violations, merge_reports
+from omnigraph.integrity.report import (
+    ValidationError,
+    Violation,
+    ViolationReport,
+    count_others,
+    expand_violations,
+    merge_reports,
+)
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
@@ -47,7 +55,7 @@ from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
 from omnigraph.pipeline.load.upsert import UpsertPart, count_present, replace_rows
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.task_errors import decode_failure
-from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.dataset import Dataset, DatasetVersion
 from omnigraph.storage.lance.delete import delete_data_files, file_names
 from omnigraph.storage.lance.stage import (
     StagedTransaction,
@@ -106,7 +114,7 @@ class LoadCounts:
 class Loaded:
     """The result of a load: rows by alias, and the commit; None for a dry run and for an input without rows.
 
-    `changes` has what happened to the rows, by alias; it is empty without a commit.
+    `changes` has what happened to the rows, by alias, or would happen without the dry run.
     """
 
     counts: Mapping[str, int]
@@ -120,29 +128,34 @@ class Loaded:
 
 
 class LoadRejectedError(ValidationError):
-    """The input violates rules of the schema; nothing was written."""
+    """The input violates rules of the schema; nothing was written. `has_types`: the caller or a line named one."""
 
-    def __init__(self, report: ViolationReport, keyless: Sequence[str] = (), *, is_listed: bool = False) -> None:
+    def __init__(
+        self, report: ViolationReport, keyless: Sequence[str] = (), *, is_listed: bool = False, has_types: bool = True
+    ) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
-        count = "1 error" if report.total == 1 else f"{report.total:,} errors"
+        lacks_type = not has_types and first.file.startswith("<") and report.has_only(Rule.LINE_SYNTAX, Rule.LINE_SHAPE)
         super().__init__(
-            f"{first.describe()}{more}",
+            f"{first.describe()}{count_others(report)}",
             report,
-            head=f"the input has {count}",
+            head=f"the input has {format_count(report.total, 'error')}",
             code="load_rejected",
-            hint=_rejection_hint(report, keyless, is_listed=is_listed or report.lists_all),
+            hint=_rejection_hint(report, keyless, is_listed=is_listed or report.lists_all, lacks_type=lacks_type),
         )
 
 
-def _rejection_hint(report: ViolationReport, keyless: Sequence[str], *, is_listed: bool) -> Hint:
+def _rejection_hint(report: ViolationReport, keyless: Sequence[str], *, is_listed: bool, lacks_type: bool) -> Hint:
     """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize.
 
-    `is_listed`: the error, or a file that was written, lists every violation.
+    `is_listed`: the error, or a file that was written, lists every violation. `lacks_type`: no line of standard input,
+    or no dict, names a type, nor does the caller: the rows may be CSV, or dicts of properties.
     """
     more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
     if is_listed:
         more = hint("")
+    if lacks_type:
+        text = "Nothing was written. Fix these lines, or pass {} if all rows are of one type."
+        return hint(text, Argument("type", Placeholder("TYPE"))) + more
     if not report.has_only(Rule.KEY_CONFLICT):
         return hint("Nothing was written. Fix these lines and load again.") + more
     advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
@@ -159,19 +172,17 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         if request.dry_run:
             with nothing_written_if_interrupted():
                 loading.check_only(read_snapshot(root, request.branch))
-            return Loaded(loading.counts(), None)
+            return Loaded(loading.counts(), None, changes=dict(loading.changes))
         # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
         restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         write_request = WriteRequest(
             kind=WriteOperation.LOAD, actor=request.actor, stage=loading.stage, restage=restage, stream=request.stream
         )
         if request.base is None:
-            published = write(root, request.branch, write_request)
+            commit = write(root, request.branch, write_request)
         else:
-            published = create_branch_with_write(root, request.branch, request.base, write_request)
-    if published is None:
-        return Loaded(loading.counts(), None)
-    return Loaded(loading.counts(), published.publication.commit, changes=dict(loading.changes))
+            commit = create_branch_with_write(root, request.branch, request.base, write_request)
+    return Loaded(loading.counts(), commit, changes={} if commit is None else dict(loading.changes))
 
 
 @contextmanager
@@ -203,7 +214,17 @@ class _Load:
         return {loaded_type.entity.alias: loaded_type.count for loaded_type in types}
 
     def check_only(self, snapshot: Snapshot) -> None:
-        self._check(snapshot, self._read(snapshot))
+        loaded = self._read(snapshot)
+        upserts = {
+            loaded_type.entity.alias: pinned_version(snapshot.root, snapshot.tables[loaded_type.entity.alias])
+            for loaded_type in loaded.types
+        }
+        self._check(snapshot, loaded, upserts if self._merges else {})
+        for loaded_type in loaded.types:
+            alias = loaded_type.entity.alias
+            table = snapshot.tables[alias]
+            if loaded_type.count or table.row_count:
+                self.changes[alias] = self._expected_counts(table, upserts[alias], loaded_type)
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
@@ -255,7 +276,7 @@ class _Load:
         shape = LoadShape(
             catalog_json=snapshot.schema.catalog_json,
             targets={} if self._merges else self._versions(),
-            whole=self._merges and not self._request.dry_run,
+            whole=self._merges,
             scratch=scratch,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
@@ -276,7 +297,7 @@ class _Load:
         return {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
 
     def _finish(self, area: StagingArea, loaded: LoadedInput) -> StagedWrite | None:
-        self._check(area.snapshot, loaded)
+        self._check(area.snapshot, loaded, self._versions() if self._merges else {})
         effects = []
         for loaded_type in loaded.types:
             target = self._targets[loaded_type.entity.alias]
@@ -292,12 +313,11 @@ class _Load:
         reads = frozenset(table.id for table in area.snapshot.tables.values())
         return area.finish(tuple(effects), reads, {**self.counts(), **_sum_changes(self.changes.values())})
 
-    def _check(self, snapshot: Snapshot, loaded: LoadedInput) -> None:
-        """Check the rules over several rows; raise if the input has any violation."""
+    def _check(self, snapshot: Snapshot, loaded: LoadedInput, upserts: Mapping[str, DatasetVersion]) -> None:
+        """Check the rules over several rows; raise if the input has any violation. `upserts`: the tables of a merge."""
         if self._buckets is None:
             report, errors = self._check_on_driver(snapshot, loaded)
         else:
-            upserts = self._versions() if self._merges else {}
             all_errors = None if self._request.errors is None else self._scratch
             check = BucketCheck(
                 snapshot=snapshot,
@@ -305,6 +325,7 @@ class _Load:
                 mode=self._request.mode,
                 buckets=self._buckets,
                 upserts=upserts,
+                dry_run=self._request.dry_run,
                 errors=all_errors,
             )
             self._checked = check_in_buckets(check, self._run_tasks)
@@ -313,7 +334,9 @@ class _Load:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
             keyless = [loaded_type.entity.name for loaded_type in loaded.types if not loaded_type.entity.key]
-            raise LoadRejectedError(report, keyless, is_listed=self._request.errors is not None)
+            is_listed = self._request.errors is not None
+            has_types = bool(self._request.named_types or loaded.types)
+            raise LoadRejectedError(report, keyless, is_listed=is_listed, has_types=has_types)
 
     def _check_on_driver(
         self, snapshot: Snapshot, loaded: LoadedInput
@@ -333,15 +356,14 @@ class _Load:
     def _transaction(self, target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, LoadCounts]:
         match self._request.mode:
             case LoadMode.APPEND:
-                counts = LoadCounts(inserted=loaded_type.count)
-                return stage_fragments(target.dataset, loaded_type.fragments), counts
+                return stage_fragments(target.dataset, loaded_type.fragments), _append_counts(loaded_type)
             case LoadMode.OVERWRITE:
-                counts = LoadCounts(inserted=loaded_type.count, deleted=target.table.row_count)
+                counts = _overwrite_counts(target.table, loaded_type)
                 return stage_overwrite_with(target.dataset, loaded_type.fragments), counts
             case LoadMode.MERGE | LoadMode.PATCH if self._checked is not None and self._buckets is not None:
                 alias = loaded_type.entity.alias
                 part = self._checked.upserts.get(alias, UpsertPart())
-                counts = _merge_counts(target, loaded_type, part)
+                counts = _merge_counts(target.table, loaded_type, part)
                 if not part.replaced:
                     return stage_fragments(target.dataset, part.fragments), counts
                 version = DatasetVersion.of(target.dataset)
@@ -349,6 +371,19 @@ class _Load:
                 return stage_replacement(target.dataset, deletions, part.fragments), counts
             case LoadMode.MERGE | LoadMode.PATCH:
                 return _upsert(target, loaded_type)
+
+    def _expected_counts(self, table: TableRecord, version: DatasetVersion, loaded_type: LoadedType) -> LoadCounts:
+        """Return what the load would do with the rows of a type that were checked."""
+        match self._request.mode:
+            case LoadMode.APPEND:
+                return _append_counts(loaded_type)
+            case LoadMode.OVERWRITE:
+                return _overwrite_counts(table, loaded_type)
+            case LoadMode.MERGE | LoadMode.PATCH if self._checked is not None:
+                part = self._checked.upserts.get(loaded_type.entity.alias, UpsertPart())
+                return _merge_counts(table, loaded_type, part)
+            case LoadMode.MERGE | LoadMode.PATCH:
+                return _merge_counts(table, loaded_type, _count_present(table, version.open(), loaded_type))
 
     def _discard(self) -> None:
         """Delete what workers wrote: nothing else references it."""
@@ -416,9 +451,9 @@ def _upsert(target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTrans
     entity, rows = loaded_type.entity, loaded_type.rows.columns
     if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
         staged, part = replace_rows(target.dataset, entity, rows)
-        return staged, _merge_counts(target, loaded_type, part)
-    part = count_present(target.dataset, entity, rows) if target.table.row_count else UpsertPart()
-    counts = _merge_counts(target, loaded_type, part)
+        return staged, _merge_counts(target.table, loaded_type, part)
+    part = _count_present(target.table, target.dataset, loaded_type)
+    counts = _merge_counts(target.table, loaded_type, part)
     if not part.replaced:
         return stage_fragments(target.dataset, write_rows(target.dataset, rows)), counts
     return stage_upsert(target.dataset, rows), counts
@@ -433,9 +468,23 @@ def _sum_changes(changes: Collection[LoadCounts]) -> dict[str, int]:
     }
 
 
-def _merge_counts(target: WritableTable, loaded_type: LoadedType, part: UpsertPart) -> LoadCounts:
+def _count_present(table: TableRecord, dataset: Dataset, loaded_type: LoadedType) -> UpsertPart:
+    """Return how many rows on the driver replace others."""
+    assert loaded_type.rows is not None, "the parts have the rows"
+    return count_present(dataset, loaded_type.entity, loaded_type.rows.columns) if table.row_count else UpsertPart()
+
+
+def _append_counts(loaded_type: LoadedType) -> LoadCounts:
+    return LoadCounts(inserted=loaded_type.count)
+
+
+def _overwrite_counts(table: TableRecord, loaded_type: LoadedType) -> LoadCounts:
+    return LoadCounts(inserted=loaded_type.count, deleted=table.row_count)
+
+
+def _merge_counts(table: TableRecord, loaded_type: LoadedType, part: UpsertPart) -> LoadCounts:
     inserted = loaded_type.count - part.replaced
-    may_repeat = target.table.row_count and not loaded_type.entity.key
+    may_repeat = table.row_count and not loaded_type.entity.key
     return LoadCounts(
         inserted=inserted,
         replaced=part.replaced - part.unchanged,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.hashing import Hashes, HashPrefilter, digest_rows
+from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, graph_section, read_slices, whole_column
 from omnigraph.pipeline.runner import task
@@ -60,6 +61,11 @@ def digest_table(rows: pa.Table) -> Hashes:
     return np.concatenate([np.empty(0, dtype=np.uint64), *digests])
 
 
+def count_bucket(rows: pa.Table, graph: pa.Table | None) -> UpsertPart:
+    """Return what `upsert_bucket` would do with the rows, without their fragments."""
+    return UpsertPart() if graph is None else _match_rows(rows, graph).part()
+
+
 def upsert_bucket(
     target: DatasetVersion, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
 ) -> UpsertPart:
@@ -73,24 +79,16 @@ def upsert_bucket(
         addresses = matches.replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
         groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
         writer.add_to(graph_section(alias, "moved"), groups, addresses)
-    return UpsertPart(matches.moved.num_rows, matches.unchanged, tuple(fragments))
+    return matches.part(tuple(fragments))
 
 
 def replace_rows(dataset: Dataset, entity: Entity, rows: pa.Table) -> tuple[stage.StagedTransaction, UpsertPart]:
     """Stage the rows from this process; return also what was written."""
-    ids = whole_column(rows, "id")
-    compares = can_digest(entity)
-    columns = rows.column_names if compares else ["id"]
-    every = dataset.read_fragments(list(dataset.fragment_rows()), columns, with_identities=True)
-    prefilter = HashPrefilter(ids)
-    likely = [batch.filter(pa.array(prefilter.may_contain(batch.column("id")))) for batch in every]
-    if compares:
-        likely = [add_digests(batch, ["id", IDENTITY, ADDRESS]) for batch in likely]
-    if not likely:
+    matches = _match_table(dataset, entity, rows)
+    if matches is None:
         part = UpsertPart(0, 0, tuple(stage.write_rows(dataset, rows)))
         return stage.stage_fragments(dataset, part.fragments), part
-    matches = _match_rows(rows, pa.Table.from_batches(likely))
-    part = UpsertPart(matches.moved.num_rows, matches.unchanged, tuple(_write_matches(dataset, matches)))
+    part = matches.part(tuple(_write_matches(dataset, matches)))
     if not part.replaced:
         return stage.stage_fragments(dataset, part.fragments), part
     deletions = stage.write_deletions(dataset, np.asarray(matches.replaced.column(ADDRESS)).tolist())
@@ -98,15 +96,17 @@ def replace_rows(dataset: Dataset, entity: Entity, rows: pa.Table) -> tuple[stag
 
 
 def count_present(dataset: Dataset, entity: Entity, rows: pa.Table) -> UpsertPart:
-    """Return how many of a few rows replace others, and how many are equal to them; nothing is written."""
+    """Return how many rows replace others, and how many are equal to them; nothing is written."""
+    if rows.num_rows > limits.LOAD_UPSERT_ROWS_MAX:
+        table_matches = _match_table(dataset, entity, rows)
+        return UpsertPart() if table_matches is None else table_matches.part()
     ids = whole_column(rows, "id")
     compares = can_digest(entity)
     present = dataset.read_by_text("id", ids, rows.column_names if compares else ["id"])
     if compares:
         digests = digest_table(present.select(rows.column_names))
         present = present.select(["id"]).append_column(DIGEST, pa.array(digests))
-    matches = _match_rows(rows, present)
-    return UpsertPart(matches.moved.num_rows, matches.unchanged)
+    return _match_rows(rows, present).part()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,21 @@ class _Matches:
     replaced: pa.Table
     new: pa.Table
     unchanged: int
+
+    def part(self, fragments: tuple[Any, ...] = ()) -> UpsertPart:
+        return UpsertPart(self.moved.num_rows, self.unchanged, fragments)
+
+
+def _match_table(dataset: Dataset, entity: Entity, rows: pa.Table) -> _Matches | None:
+    """Compare the rows with all rows of a table; None if it has no fragments."""
+    compares = can_digest(entity)
+    columns = rows.column_names if compares else ["id"]
+    every = dataset.read_fragments(list(dataset.fragment_rows()), columns, with_identities=True)
+    prefilter = HashPrefilter(whole_column(rows, "id"))
+    likely = [batch.filter(pa.array(prefilter.may_contain(batch.column("id")))) for batch in every]
+    if compares:
+        likely = [add_digests(batch, ["id", IDENTITY, ADDRESS]) for batch in likely]
+    return _match_rows(rows, pa.Table.from_batches(likely)) if likely else None
 
 
 def _match_rows(rows: pa.Table, graph: pa.Table) -> _Matches:

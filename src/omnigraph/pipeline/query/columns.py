@@ -31,7 +31,7 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types as ty
 from omnigraph.query.plan.functions import DAY_MILLIS, DURATIONS, FIRST_DAY, FUNCTIONS, LAST_DAY, largest_amount
 from omnigraph.query.plan.like import canonical_pattern
-from omnigraph.query.plan.types import EntityValueType, NullType, ValueType, is_float
+from omnigraph.query.plan.types import EntityListType, EntityValueType, NullType, ValueType, is_float
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 from omnigraph.schema.property_types import EnumType, ListType, Scalar, ScalarType, VectorType
@@ -81,6 +81,7 @@ def value_spark_type(value_type: ValueType) -> DataType:
     """Return the Spark type of a value; an entity is its id, and null is a string."""
     if isinstance(value_type, EntityValueType | NullType):
         return StringType()
+    assert not isinstance(value_type, EntityListType), "only `collect` returns a list of entities"
     return spark_type(value_type)
 
 
@@ -206,6 +207,8 @@ def literal_column(literal: ex.Literal) -> Column:
             return _scalar(literal.value, scalar)
         case EnumType() | EntityValueType() | NullType():
             return F.lit(literal.value).cast(target)
+        case EntityListType():
+            raise InvariantError("a list of entities has no literal", code="plan_invariant")
         case _:
             assert_never(literal.type)
 

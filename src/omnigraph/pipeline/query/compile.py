@@ -164,7 +164,7 @@ def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
 def _call(call: AggregateCall) -> Column:
     if is_row_count(call):
         return F.count(F.lit(1))
-    argument = expression_column(call.argument)
+    argument = _object(call.argument) if isinstance(call.argument, ex.EntityRef) else expression_column(call.argument)
     match call.function:
         case Function.COUNT:
             return F.count_distinct(argument) if call.distinct else F.count(argument)
@@ -183,6 +183,12 @@ def _call(call: AggregateCall) -> Column:
             return F.max(argument)
         case Function.COLLECT:
             return F.sort_array(F.collect_set(argument) if call.distinct else F.collect_list(argument))
+
+
+def _object(entity: ex.EntityRef) -> Column:
+    """Return the columns of an entity as a struct whose first member is the id; null where the entity is null."""
+    members = (plan_column(f"{entity.entity}.{name}") for name in entity.table.entity_columns)
+    return F.when(expression_column(entity).isNotNull(), F.struct(*members))
 
 
 def _inner_keys(keys: tuple[str, ...]) -> list[Column]:

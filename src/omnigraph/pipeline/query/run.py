@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from omnigraph.base.errors import InvariantError, LimitExceededError, ResourceLimit
@@ -36,7 +37,7 @@ from omnigraph.query.plan.expression_walk import reads_of
 from omnigraph.query.plan.expressions import names
 from omnigraph.query.plan.operators import Project
 from omnigraph.query.plan.statements import ReadPlan
-from omnigraph.query.plan.types import ValueType
+from omnigraph.query.plan.types import EntityListType, ValueType
 from omnigraph.schema.property_types import Scalar, ScalarType
 
 if TYPE_CHECKING:
@@ -114,5 +115,10 @@ def size_bytes(text: str) -> int:
 
 def _engine_array(array: Any, value_type: ValueType) -> Any:
     """Return a column in the engine's type. Of a Blob, queries can only ask whether it is null."""
-    target = value_arrow_type(value_type)
+    target: Any = value_arrow_type(value_type)
+    if isinstance(value_type, EntityListType):
+        entities = array.flatten()
+        members = [entities.field(number).cast(field.type) for number, field in enumerate(target.value_type)]
+        structs = pa.StructArray.from_arrays(members, fields=list(target.value_type))
+        return pa.ListArray.from_arrays(pc.subtract(array.offsets, array.offsets[0]), structs, type=target)
     return array if array.type == target or value_type == _BLOB else array.cast(target)

@@ -24,7 +24,7 @@ from omnigraph.pipeline.query.columns import call_arrow, plan_column, spark_name
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 
-_COUNTS: Final = "texts bigint, words bigint, holders array<bigint>"
+_COUNTS: Final = "texts bigint, words bigint, texts_by_word array<bigint>"
 _SCORE: Final = "score"
 _ID: Final = "id"
 
@@ -71,12 +71,13 @@ def _count_table(texts: DataFrame, query: WordQuery) -> TextStatistics:
         total = query.no_texts()
         for batch in batches:
             total += query.statistics(query.count(plain_array(batch.column(0))))
-        row = {"texts": total.texts, "words": total.words, "holders": [total.holders[word] for word in query.words]}
+        texts_by_word = [total.texts_by_word[word] for word in query.words]
+        row = {"texts": total.texts, "words": total.words, "texts_by_word": texts_by_word}
         yield pa.RecordBatch.from_pylist([row])
 
     total = query.no_texts()
     for row in texts.mapInArrow(count, _COUNTS).collect():
-        total += TextStatistics(row["texts"], row["words"], dict(zip(query.words, row["holders"], strict=True)))
+        total += TextStatistics(row["texts"], row["words"], dict(zip(query.words, row["texts_by_word"], strict=True)))
     return total
 
 

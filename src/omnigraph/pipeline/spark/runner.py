@@ -151,6 +151,8 @@ def _make_reporting(
 def _make_measured(
     function: PartitionFunction[Result], measure: Callable[[Result], TaskSize], size_sum: SizeAccumulator
 ) -> PartitionFunction[Result]:
+    """Return the function that also adds the size of its result to the accumulator."""
+
     def run(partition: int, batches: Iterator[pa.RecordBatch]) -> Result:
         result = function(partition, batches)
         size_sum.add(measure(result))

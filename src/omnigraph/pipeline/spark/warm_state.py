@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+import msgspec
+from msgspec.structs import replace
+
+from omnigraph.base.decoding import decode_json
 from omnigraph.base.paths import cache_directory, cache_not_writable_error, package_directory
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
 from omnigraph.pipeline.spark.connect import is_listening
@@ -61,10 +64,8 @@ class ServerHealth(Enum):
 def read_server() -> WarmServer | None:
     """Read the file, also that of a server that ended or that another release started; None if it is not valid."""
     try:
-        document = json.loads(_directory().joinpath("server.json").read_text(encoding="utf-8"))
-        members = {name: document[name] for name in WarmServer.__slots__ if name in document}
-        return WarmServer(**{**members, "process": ProcessIdentity(**document["process"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        return decode_json(_directory().joinpath("server.json").read_bytes(), WarmServer)
+    except (OSError, msgspec.MsgspecError):
         return None
 
 
@@ -72,8 +73,8 @@ def write_server(server: WarmServer) -> None:
     """Write the file, atomically and readable by its user only."""
     path = _directory() / "server.json"
     draft = path.with_name(f"server.json.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(asdict(server), file)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(server))
     draft.replace(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -151,7 +152,6 @@ def test_compressed_files_are_read_and_damaged_ones_rejected(root: Location, tmp
 
 
 HEADERS = {
-    b"": "csv_header",
     b"\n1,2\n": "csv_header",
     b"slug,,small\n": "csv_header",
     b'slug,"small\n': "csv_header",
@@ -175,6 +175,18 @@ def test_file_without_a_header_is_rejected(root: Location, tmp_path: Path, data:
 
 def test_header_alone_gives_no_rows(root: Location, tmp_path: Path) -> None:
     assert load_here(root, written(tmp_path, "things.csv", "slug,small"), "Thing").commit is None
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("t.csv", b""), ("t.csv", codecs.BOM_UTF8), ("t.csv.gz", gzip.compress(b"", mtime=0))]
+)
+def test_an_empty_file_is_an_empty_input(root: Location, tmp_path: Path, name: str, data: bytes) -> None:
+    load_here(root, written(tmp_path, "things.csv", "slug,small\na,1\n"), "Thing")
+    empty = written(tmp_path, name, data)
+    assert load_here(root, empty, "Thing").commit is None
+    result = og.open(root.uri).load({"Thing": empty}, mode="overwrite")
+    assert result.changes["node:Thing"].deleted == 1
+    assert contents(root)["node:Thing"] == []
 
 
 def test_rows_from_s3(s3_location: Location, root: Location) -> None:

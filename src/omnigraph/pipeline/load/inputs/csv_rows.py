@@ -70,6 +70,8 @@ class CsvPiece(Piece):
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = catalog.require_type(self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
+        if header is None:
+            return
         _require_header(self.file, header.names, entity)
         yield _HEADER_LINE
         for chunk in read_chunks(header.rest):
@@ -182,7 +184,8 @@ def raw_column(texts: Column, target: types.PropertyType) -> RawColumn:
 
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
     header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
-    _require_header(file, header.names, entity)
+    if header is not None:
+        _require_header(file, header.names, entity)
     return CsvPiece(
         name=file.name,
         file=file,
@@ -199,14 +202,17 @@ class _Header:
     rest: Iterator[bytes]
 
 
-def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
-    """Return the column names of the first line, without blanks around them, and the bytes after it."""
+def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header | None:
+    """Return the column names of the first line, without blanks around them, and the rest; None for an empty file."""
     data = b""
     for block in blocks:
         data += block
         if b"\n" in block or len(data) > limits.CSV_HEADER_BYTES_MAX:
             break
-    line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data:
+        return None
+    line, _, rest = data.partition(b"\n")
     if len(line) > limits.CSV_HEADER_BYTES_MAX:
         raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
     try:
