@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Stop the Spark session of a group of tests at its end: the small jobs of later tests would run on it."""
-    if nextitem is None or group_of(item.nodeid) != "spark" or group_of(nextitem.nodeid) == "spark":
+    if nextitem is not None and group_of(nextitem.nodeid) == group_of(item.nodeid):
         return
     session = active_session() if "pyspark" in sys.modules else None
     if session is not None:

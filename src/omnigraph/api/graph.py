@@ -1111,7 +1111,8 @@ class Graph(Displayed):
         return writer
 
     def _runner(self, runner: str | None, progress: Report | None) -> AutoRunner:
-        from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
+        from omnigraph.pipeline.spark.auto import AutoRunner, choose_for_graph, parse_runner
         from omnigraph.pipeline.spark.session import spark_settings
 
-        return AutoRunner(parse_runner(runner), spark_settings(self.spark), progress or ignore_progress)
+        choice = choose_for_graph(parse_runner(runner), self.location)
+        return AutoRunner(choice, spark_settings(self.spark), progress or ignore_progress)

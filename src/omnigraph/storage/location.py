@@ -125,6 +125,16 @@ def parse_location(text: str, options: Mapping[str, str] | None = None, durabili
     return replace(_parse(text, options), durability=_parse_durability(durability))
 
 
+def require_shared(location: Location) -> None:
+    """Raise if only this process sees the location, so that the executors of Spark can neither read nor write it."""
+    if location.scheme is Scheme.MEMORY:
+        raise UsageError(
+            f"Spark cannot use '{location.uri}': a graph in memory exists only in this process",
+            code="uri_is_memory",
+            hint="Use a graph on disk or in S3, or the runner `local`.",
+        )
+
+
 def _parse_durability(text: str | None) -> Durability:
     name = text if text is not None else os.environ.get(DURABILITY_VARIABLE) or Durability.SYNC
     try:

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
+import omnigraph as og
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
+from omnigraph.pipeline.datasource.options import Purpose, read_options
 from omnigraph.pipeline.spark.auto import JobSize, RunnerChoice, choose_runner, parse_runner
 from tests.waiting import SECONDS_MAX
 
@@ -54,6 +56,21 @@ def test_choice_of_the_caller_precedes_the_environment(
 def test_unknown_runner_is_rejected(name: str | None, source: str) -> None:
     with pytest.raises(UsageError, match=rf"invalid {source}: expected auto, local or spark, got 'sparc'"):
         parse_runner(name, {"OMNIGRAPH_RUNNER": "sparc"})
+
+
+def test_graph_in_memory_is_never_used_on_spark() -> None:
+    og.init("memory://test-auto/graph.omni", "node N { k: String @key }")
+    graph = og.open("memory://test-auto/graph.omni", spark="local[2]")
+    graph.load([{"k": "a"}], type="N")
+    assert graph.table("N").count_rows() == 1
+    assert graph.optimize().runner == "local"
+    expected = "Spark cannot use 'memory://test-auto/graph.omni': a graph in memory exists only in this process"
+    with pytest.raises(UsageError, match=expected):
+        graph.load([{"k": "b"}], type="N", runner="spark")
+    with pytest.raises(UsageError, match=expected):
+        graph.query("query q() { match { $n: N } return { $n.k } }", runner="spark")
+    with pytest.raises(UsageError, match=expected):
+        read_options({"uri": "memory://test-auto/graph.omni", "type": "N"}, Purpose.READ)
 
 
 def test_small_job_does_not_import_pyspark() -> None:

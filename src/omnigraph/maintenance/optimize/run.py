@@ -37,7 +37,7 @@ from omnigraph.maintenance.optimize.report import find_unwritten, make_rows, pla
 from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.auto import AutoRunner
+from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice, choose_for_graph
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -81,7 +81,8 @@ def optimize_all_tables(
         return rows
     drift, unwritten = _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
     request = options.request(skipped=unwritten.union(drift))
-    result = run_maintenance(root, branch, run_tasks or AutoRunner(), request, options.environment)
+    tasks = run_tasks or AutoRunner(choose_for_graph(RunnerChoice.AUTO, root))
+    result = run_maintenance(root, branch, tasks, request, options.environment)
     manifest = _compact_manifest(root, branch, options.environment)
     after = read_snapshot(root, branch, storage_format=storage_format)
     _persist_adjacencies(after, options.tables)

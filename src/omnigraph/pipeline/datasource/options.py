@@ -18,7 +18,7 @@ from omnigraph.base.hints import Argument, Hint, Part, action, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.load.change import LoadMode
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location, parse_location, require_shared
 from omnigraph.storage.settings import StorageSettings
 
 
@@ -155,7 +155,9 @@ def _root(options: Mapping[str, str]) -> Location:
         raise _invalid_option("missing option 'uri'", "Pass the graph with `.option('uri', …)`.")
     prefixed = ((name.lower(), value) for name, value in options.items())
     storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in prefixed if name.startswith(STORAGE_PREFIX)}
-    return parse_location(address, storage)
+    location = parse_location(address, storage)
+    require_shared(location)
+    return location
 
 
 def _type(options: Mapping[str, str]) -> str:

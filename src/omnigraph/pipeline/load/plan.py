@@ -26,7 +26,7 @@ from omnigraph.pipeline.load.source import LoadInputs, LoadSource, classify_inpu
 from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
-from omnigraph.storage.location import Location
+from omnigraph.storage.location import Location, require_shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     _authorize(root, branch, options)
     inputs = classify_inputs(data, options.type, dict(root.options))
     if inputs.session is not None:
+        require_shared(root)
         options.runner.use_session(inputs.session)
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
     catalog = _read_catalog(root, branch, options) if inputs.type_names else None

@@ -39,6 +39,7 @@ from omnigraph.query.plan.operators import Project
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import EntityListType, ValueType
 from omnigraph.schema.property_types import Scalar, ScalarType
+from omnigraph.storage.location import require_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,7 @@ class SparkRun:
 def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:
     """Return the stream of a bound plan; it starts to run when the first batch is read."""
     run = options or SparkRun()
+    require_shared(snapshot.root)
     root = embed_texts(plan, run.embed).root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with a projection", code="plan_invariant")

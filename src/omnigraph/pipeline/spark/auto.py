@@ -20,6 +20,7 @@ from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.pipeline.runner import LocalRunner, Result, Runner, Task, task_info
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, active_session, configured_master
+from omnigraph.storage.location import Location, Scheme, require_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,15 @@ def parse_runner(name: str | None, environ: Mapping[str, str] = os.environ) -> R
             code="runner",
             hint="Use `auto` to run small jobs in this process and large ones on Spark.",
         ) from None
+
+
+def choose_for_graph(choice: RunnerChoice, root: Location) -> RunnerChoice:
+    """Return the choice for jobs on a graph: a graph in memory exists only in this process, which Spark cannot read."""
+    if root.scheme is not Scheme.MEMORY:
+        return choice
+    if choice is RunnerChoice.SPARK:
+        require_shared(root)
+    return RunnerChoice.LOCAL
 
 
 @dataclass(slots=True)
