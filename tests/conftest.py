@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -37,6 +38,10 @@ settings.load_profile("omnigraph")
 
 # Syncs take most of the time of a small write; the tests of durability enable them.
 os.environ.setdefault(DURABILITY_VARIABLE, "process")
+
+# A shell that starts the tests in the background makes them ignore Ctrl-C, and the programs that they start inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ENDPOINT = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
 _BUCKET = "graphs"

@@ -20,11 +20,11 @@ from tests.maintenance.evolving import evolve
 
 
 @pytest.fixture
-def root(store_location: Location) -> Location:
-    create(store_location)
-    run(store_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
-    run(store_location, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
-    return store_location
+def root(durable_location: Location) -> Location:
+    create(durable_location)
+    run(durable_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    run(durable_location, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
+    return durable_location
 
 
 def rows(reader: SparkTableReader) -> list[dict[str, Any]]:

@@ -21,10 +21,10 @@ from tests.maintenance.evolving import evolve
 
 
 @pytest.fixture
-def root(store_location: Location) -> Location:
-    create(store_location)
-    run(store_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
-    return store_location
+def root(durable_location: Location) -> Location:
+    create(durable_location)
+    run(durable_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    return durable_location
 
 
 def stream(root: Location, **options: Any) -> CommitStream:
