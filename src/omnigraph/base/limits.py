@@ -221,6 +221,8 @@ EXPORT_STREAMED_PARTS: Final = 16  # parts on disk at a time while the target is
 EXPORT_COPY_BYTES: Final = 8 * 1024 * 1024
 
 LOOKUP_FILTER_VALUES_MAX: Final = 1_000
+SMALL_FRAGMENT_ROWS_MAX: Final = 256  # a lookup remembers the ids of smaller fragments
+SMALL_FRAGMENTS_MAX: Final = 2_048
 
 BRANCH_READ_THREADS: Final = 8
 ENTITY_ROWS: Final = 65_536  # rows that diff and merge compare at a time

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+import omnigraph
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied
 from omnigraph.base.failpoints import observed
@@ -275,6 +276,31 @@ def test_another_process_gets_its_turn(local_location: Location) -> None:
     snapshot = read_snapshot(local_location)
     assert open_table(local_location, snapshot.tables[PERSON]).count_rows() == written
     assert ids_of(open_table(local_location, snapshot.tables[COMPANY])) == ["process-0", "process-1"]
+
+
+def test_mutation_that_waits_is_staged_in_its_turn(local_location: Location) -> None:
+    """What it would read before is changed by the writers before it. A writer that is alone stages before its lease."""
+    graph = omnigraph.init(local_location.uri, "node Person { slug: String @key }")
+    lease = _Store(local_location, read_snapshot(local_location).branch.id, LeaseTerms())
+    effects: list[str] = []
+
+    def insert(slug: str) -> None:
+        graph.mutate("query add($slug: String) { insert Person { slug: $slug } }", {"slug": slug})
+
+    def note(effect: str, target: str) -> None:
+        effects.append("lease" if target.startswith("__locks/") else effect)
+
+    with ThreadPoolExecutor(1) as threads, observed(note):
+        with lease.shared():
+            waiting = threads.submit(insert, "ada")
+            wait_until(lambda: lease.waiting == 1, "the thread waits")
+            assert "dataset.stage" not in effects
+        waiting.result()
+        assert "dataset.stage" in effects
+        effects.clear()
+        insert("bo")
+    assert effects.index("dataset.stage") < effects.index("lease")
+    assert ids_of(open_table(local_location, read_snapshot(local_location).tables["node:Person"])) == ["ada", "bo"]
 
 
 @pytest.mark.parametrize("point", ["commit.before@5=kill", "publish.after@4=kill", "lease.release.before=kill"])

@@ -98,7 +98,9 @@ def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> Mutati
     """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
     if_commit = None if options.if_commit is None else require_full_id(options.if_commit)
     writer = MutationWriter(prepare=prepare, if_commit=if_commit, limits=options.limits)
-    request = WriteRequest(kind=WriteOperation.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage)
+    request = WriteRequest(
+        kind=WriteOperation.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage, is_short=True
+    )
     commit = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
     return MutationResult(

@@ -75,6 +75,13 @@ def share_lease(store: ObjectStore, branch: BranchId, purpose: str, terms: Lease
         _leave(turn)
 
 
+def has_writer(store: ObjectStore, branch: BranchId, terms: LeaseTerms) -> bool:
+    """Return whether another writer of this process has its turn, so that one more would wait for it."""
+    with _lock:
+        groups = _groups.get(_GroupKey(store.location, lock_directory(branch)), [])
+        return any(group.terms == terms and not group.is_free() for group in groups)
+
+
 @dataclass(frozen=True, slots=True)
 class _GroupKey:
     location: Location

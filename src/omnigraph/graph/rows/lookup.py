@@ -23,6 +23,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_own_table
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.storage.lance.dataset import any_of
 from omnigraph.storage.lance.read import combine_batches
+from omnigraph.storage.lance.small_fragments import fragments_with_ids
 
 _TEXT: Final = pa.utf8()
 
@@ -34,7 +35,15 @@ class SnapshotLookup:
     snapshot: Snapshot
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
-        id_columns = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
+        table = self._table(type_id)
+        if table is None or table.row_count == 0 or len(ids) > limits.LOOKUP_FILTER_VALUES_MAX:
+            batches = self._rows_with(type_id, ["id"], "id", ids)
+        else:
+            dataset = open_own_table(self.snapshot, table)
+            fragments = fragments_with_ids(dataset, ids)
+            where = any_of("id", ids.drop_null().to_pylist())
+            batches = dataset.read_fragments(fragments, ["id"], where) if fragments else iter(())
+        id_columns = [batch.column("id") for batch in batches]
         answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
         return answer
 

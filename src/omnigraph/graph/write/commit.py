@@ -17,7 +17,7 @@ from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, Omnig
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.group import share_lease
+from omnigraph.graph.coordination.group import has_writer, share_lease
 from omnigraph.graph.coordination.intent import delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.newest import note_table
@@ -50,7 +50,8 @@ class WriteRequest:
     `restage` is called under the lease if something that the write read has changed since it was staged. It validates
     the staged files again, or stages again. Without `restage` such a write fails with `read_set_conflict`. Both
     functions return None if there is nothing to write. With `stream`, a batch that the branch has already committed is
-    not written again.
+    not written again. A write that `is_short` is staged under the lease if another thread of this process writes to the
+    branch: what it would read before its turn, the others change.
     """
 
     kind: WriteOperation
@@ -58,6 +59,7 @@ class WriteRequest:
     stage: Callable[[StagingArea], states.StagedWrite | None]
     restage: Restage | None = None
     stream: StreamBatch | None = None
+    is_short: bool = False
 
 
 class TableContentionError(ConflictError):
@@ -105,12 +107,17 @@ def write(
         began=clock.monotonic(),
         stream=request.stream,
     )
+    store = ObjectStore(root)
+    purpose = f"{request.kind} {area.operation}"
+    if request.is_short and has_writer(store, snapshot.branch.id, environment.terms):
+        with share_lease(store, snapshot.branch.id, purpose, environment.terms) as lease:
+            session = _session(store, area, lease, environment)
+            staged = session.stage(request, area)
+            return None if staged is None else session.run(request, staged)
     with discard_forks_on_error(area.forks):
         staged = request.stage(area)
     if staged is None:
         return None
-    store = ObjectStore(root)
-    purpose = f"{request.kind} {area.operation}"
     with ExitStack() as leases:
         graph_lease = None
         with discard_forks_on_error(area.forks):
@@ -120,15 +127,12 @@ def write(
                 graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
                 leases.enter_context(graph_lease.renewing())
             lease = leases.enter_context(share_lease(store, snapshot.branch.id, purpose, environment.terms))
-        session = _Session(
-            store=store,
-            target=target_of(snapshot),
-            lease=lease,
-            environment=environment,
-            forks=area.forks,
-            graph_lease=graph_lease,
-        )
-        return session.run(request, staged)
+        return replace(_session(store, area, lease, environment), graph_lease=graph_lease).run(request, staged)
+
+
+def _session(store: ObjectStore, area: StagingArea, lease: Lease, environment: WriteEnvironment) -> _Session:
+    target = target_of(area.snapshot)
+    return _Session(store=store, target=target, lease=lease, environment=environment, forks=area.forks)
 
 
 def commit_new_branch(
@@ -169,6 +173,13 @@ class _Session:
     @property
     def publisher(self) -> Publisher:
         return self.environment.publisher(self.lease)
+
+    def stage(self, request: WriteRequest, area: StagingArea) -> states.StagedWrite | None:
+        """Stage a short write from the newest snapshot, which no other writer changes while the lease is held."""
+        with discard_forks_on_error(self.forks), self.lease.renewing():
+            staged = request.stage(replace(area, snapshot=self._refresh(area.snapshot)))
+        assert staged is None or not staged.needs_graph_lease, "a short write changes only existing tables"
+        return staged
 
     def run(self, request: WriteRequest, staged: states.StagedWrite) -> CommitRecord | None:
         with discard_forks_on_error(self.forks):

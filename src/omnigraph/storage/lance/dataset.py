@@ -165,12 +165,13 @@ class Dataset:
             return self.native.take(list(offsets), columns=list(columns))
 
     def read_fragments(
-        self, fragments: Sequence[int], columns: list[str], *, with_identities: bool = False
+        self, fragments: Sequence[int], columns: list[str], where: str | None = None, *, with_identities: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of some fragments as batches. `with_identities` adds the columns `IDENTITY` and `ADDRESS`."""
         with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns,
+                filter=where,
                 fragments=self.fragments(fragments),
                 with_row_id=with_identities,
                 with_row_address=with_identities,
