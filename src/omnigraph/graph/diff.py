@@ -164,12 +164,12 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
         return
     entity, table = _newest(old, new)
     ids, left, right = _candidates(root.child(table.path), old, new)
-    bare_entity = _without_fills(entity)
+    entity_without_fills = _without_fills(entity)
     properties = tuple(property_.name for property_ in entity.properties)
     wide_properties = frozenset(property_.name for property_ in entity.properties if is_wide(property_.type))
     for start, rows in entity_rows.row_ranges(entity, len(ids)):
         before, after = (
-            entity_rows.read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows))
+            entity_rows.read_entity_rows(side.dataset, entity_without_fills, side.located.slice(start, rows))
             for side in (left, right)
         )
         differs = ~entity_rows.same_states(before, after)

@@ -104,7 +104,7 @@ def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteCo
         columns = column_plan(old, new, table.row_count, nulls=nulls)
         drops_permanently = any(isinstance(step, DropProperty) and step.type_id == old.id for step in _hard_drops(plan))
         columns = replace(columns, erases_dropped=table.row_count > 0 and drops_permanently)
-        written = write(target.dataset, columns) if columns.writes else ()
+        written = write(target.dataset, columns) if columns.writes_values else ()
         transaction = stage_columns(target.dataset, columns, written)
         effect = area.transaction_effect(target, transaction, table.row_count)
         work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))

@@ -225,7 +225,7 @@ class CheckedTable:
         present = [origins[name] for name in requested if name in origins]
         for batch in self.version.open().read_fragments(fragment_ids, present):
             yield {
-                name: self.plan.filled(name, batch.column(origins[name]))
+                name: self.plan.replace_nulls(name, batch.column(origins[name]))
                 if name in origins
                 else self._repeat_fill(name, batch.num_rows)
                 for name in requested

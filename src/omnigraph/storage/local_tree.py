@@ -68,9 +68,9 @@ def remove_empty_directories(location: Location, below: str, *, recursive: bool)
     with suppress(FileNotFoundError, NotADirectoryError):
         if recursive:
             with _opened(location, below) as directory:
-                _remove_inner(directory)
+                _remove_empty_children(directory)
         if parts:
-            with _opened_parts(location.root_uri, parts[:-1]) as parent:
+            with _opened_path(location.root_uri, parts[:-1]) as parent:
                 _remove_directory(parts[-1], parent)
 
 
@@ -81,21 +81,22 @@ def _walk(directory: int, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
         path = f"{prefix}{entry.name}"
         with suppress(FileNotFoundError, NotADirectoryError):
             if entry.is_dir(follow_symlinks=False):
-                with _opened_inner(entry.name, directory, path) as inner:
-                    yield from _walk(inner, f"{path}/")
+                with _opened_child(entry.name, directory, path) as child:
+                    yield from _walk(child, f"{path}/")
             else:
                 yield path, entry.stat(follow_symlinks=False)
 
 
-def _remove_inner(directory: int) -> None:
+def _remove_empty_children(directory: int) -> None:
+    """Remove the empty directories below an open directory, deepest first."""
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
         with (
             suppress(FileNotFoundError, NotADirectoryError, RefusedError),
-            _opened_inner(name, directory, name) as inner,
+            _opened_child(name, directory, name) as child,
         ):
-            _remove_inner(inner)
+            _remove_empty_children(child)
         _remove_directory(name, directory)
 
 
@@ -114,18 +115,19 @@ def _parts(location: Location, below: str) -> list[str]:
 
 
 def _opened(location: Location, below: str) -> AbstractContextManager[int]:
-    return _opened_parts(location.root_uri, _parts(location, below))
+    """Open a directory below the location for the block."""
+    return _opened_path(location.root_uri, _parts(location, below))
 
 
 @contextmanager
-def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
+def _opened_path(root: str, parts: Sequence[str]) -> Iterator[int]:
     """Open a directory. The root may be reached through links, directories below it may not."""
     directory = os.open(root, _DIRECTORY)
     try:
         path = root
         for part in parts:
             path = f"{path}/{part}"
-            parent, directory = directory, _open_inner(part, directory, path)
+            parent, directory = directory, _open_child(part, directory, path)
             os.close(parent)
         yield directory
     finally:
@@ -133,15 +135,15 @@ def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
 
 
 @contextmanager
-def _opened_inner(name: str, parent: int, path: str) -> Iterator[int]:
-    directory = _open_inner(name, parent, path)
+def _opened_child(name: str, parent: int, path: str) -> Iterator[int]:
+    directory = _open_child(name, parent, path)
     try:
         yield directory
     finally:
         os.close(directory)
 
 
-def _open_inner(name: str, parent: int, path: str) -> int:
+def _open_child(name: str, parent: int, path: str) -> int:
     try:
         return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:

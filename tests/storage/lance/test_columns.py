@@ -60,7 +60,7 @@ def contents(dataset: Dataset) -> dict[str, dict[str, Any]]:
 
 
 def staged(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    numbers = dataset.fragment_rows() if plan.writes else ()
+    numbers = dataset.fragment_rows() if plan.writes_values else ()
     parts = [write_columns(dataset, plan, [number]) for number in numbers]
     return stage_columns(dataset, plan, parts)
 
@@ -128,7 +128,7 @@ def test_change_of_columns_is_one_transaction(handle: Dataset, plan: ColumnPlan)
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_indexes_of_unchanged_columns_are_kept(dataset: Dataset, plan: ColumnPlan) -> None:
     after = changed(dataset, plan)
-    unchanged = {name for name in plan.origins if name not in plan.copied(dataset.schema)} - {"id"}
+    unchanged = {name for name in plan.origins if name not in plan.copied_columns(dataset.schema)} - {"id"}
     assert {index.column for index in read_indexes(after)} == unchanged
 
 

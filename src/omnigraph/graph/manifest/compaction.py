@@ -34,7 +34,7 @@ def needs_compaction(fragment_rows: Iterable[int]) -> bool:
 def compact_manifest(manifest: Manifest, storage_format: StorageFormat = FORMAT) -> Manifest:
     """Compact all fragments but the anchor. Settings that let a commit delete old versions are removed first."""
     try:
-        dataset = _compact(_strip(manifest.dataset))
+        dataset = _compact(_remove_auto_cleanup(manifest.dataset))
     except CommitRaceError:
         dataset = manifest.dataset.newest()
     return Manifest(dataset, read_stamp(dataset, storage_format))
@@ -42,7 +42,10 @@ def compact_manifest(manifest: Manifest, storage_format: StorageFormat = FORMAT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestCompaction:
-    """What a compaction of the manifest did; nothing unless `committed`."""
+    """What a compaction of the manifest did; nothing unless `committed`.
+
+    `stripped`: settings that let a commit delete old versions were removed.
+    """
 
     version: int
     committed: bool = False
@@ -87,7 +90,7 @@ def compact_manifest_fully(
         before = after = describe_fragments(dataset)
         if commit.has_auto_cleanup(dataset) or _is_worth_it(before, commit.anchor_fragment(dataset)):
             try:
-                dataset = _strip(dataset)
+                dataset = _remove_auto_cleanup(dataset)
                 stripped = stripped or dataset.version != manifest.version
                 dataset = _compact(dataset)
             except CommitRaceError:
@@ -112,7 +115,7 @@ def compact_manifest_fully(
     )
 
 
-def _strip(dataset: Dataset) -> Dataset:
+def _remove_auto_cleanup(dataset: Dataset) -> Dataset:
     failpoint(Failpoint.STRIP_BEFORE)
     return commit.commit_strip_auto_cleanup(dataset) or dataset
 

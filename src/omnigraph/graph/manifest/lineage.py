@@ -142,19 +142,23 @@ def all_merge_bases(heads: Iterable[CommitId], commits: Commits) -> frozenset[Co
 
 
 def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[CommitId]:
-    """Return each commit that both marks of a pair reach, unless both reach one of its children."""
-    reach: dict[CommitId, int] = {}
+    """Return each commit that is reachable from two sides and none of whose children is.
+
+    `marks` has a bit for each side: the sides of which a commit is a tip. A mask has the bits of all sides from which a
+    commit is reachable.
+    """
+    masks: dict[CommitId, int] = {}
     children: dict[CommitId, list[CommitId]] = {}
     for commit in newest_first(marks, commits):
-        reach[commit] = marks.get(commit, 0)
+        masks[commit] = marks.get(commit, 0)
         for child in children.get(commit, ()):
-            reach[commit] |= reach[child]
+            masks[commit] |= masks[child]
         for parent in _parents(commits, commit):
             children.setdefault(parent, []).append(commit)
     return frozenset(
         commit
-        for commit, mask in reach.items()
-        if _has_uncovered_pair(mask, [reach[child] for child in children.get(commit, ())])
+        for commit, mask in masks.items()
+        if _has_uncovered_pair(mask, [masks[child] for child in children.get(commit, ())])
     )
 
 
@@ -163,26 +167,26 @@ def newest_first(heads: Iterable[CommitId], commits: Commits) -> Iterator[Commit
 
     The clocks of writers may differ, so the time of a child may be before that of its parent.
     """
-    waiting = dict.fromkeys(heads, 0)
-    unvisited = list(waiting)
+    unyielded_children = dict.fromkeys(heads, 0)
+    unvisited = list(unyielded_children)
     while unvisited:
         for parent in _parents(commits, unvisited.pop()):
-            if parent not in waiting:
-                waiting[parent] = 0
+            if parent not in unyielded_children:
+                unyielded_children[parent] = 0
                 unvisited.append(parent)
-            waiting[parent] += 1
+            unyielded_children[parent] += 1
 
     def age(commit: CommitId) -> tuple[int, CommitId]:
         return (-commits[commit].created_us if commit in commits else 0), commit
 
-    ready = [age(commit) for commit, children in waiting.items() if not children]
+    ready = [age(commit) for commit, count in unyielded_children.items() if not count]
     heapq.heapify(ready)
     while ready:
         commit = heapq.heappop(ready)[1]
         yield commit
         for parent in _parents(commits, commit):
-            waiting[parent] -= 1
-            if not waiting[parent]:
+            unyielded_children[parent] -= 1
+            if not unyielded_children[parent]:
                 heapq.heappush(ready, age(parent))
 
 
@@ -196,7 +200,7 @@ def _parents(commits: Commits, commit: CommitId) -> list[CommitId]:
 
 
 def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
-    """Return whether two branches reach it and no child is reached by both."""
+    """Return whether the mask has a pair of bits that no mask of a child has."""
     if mask & (mask - 1) == 0 or mask in children:
         return False
     for index in range(mask.bit_length()):

@@ -136,7 +136,7 @@ def publish(
             state, replaced = first.state, select_rows(first.state.rows, object_ids)
         else:
             state, replaced = handle.read_state_and(object_ids)
-        if _is_applied(change, replaced, tried=attempt > 0):
+        if _is_applied(change, replaced, is_retry=attempt > 0):
             return _own_commit(change, replaced)
         require_all(state, requirements)
         draft = change.commit
@@ -145,7 +145,7 @@ def publish(
         replacement = Replacement("object_id", rows, change.removed)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
-            landed = commit_replacement(handle.dataset, replacement, state.rows)
+            committed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
             publisher.clock.sleep(backoff_seconds(attempt) * (0.5 + publisher.jitter() / 2))
             continue
@@ -156,10 +156,10 @@ def publish(
         failpoint(Failpoint.PUBLISH_AFTER)
         # The committed version was read back and is this change. It is published if it is still the newest.
         try:
-            if landed.newest_version() == landed.version:
+            if committed.newest_version() == committed.version:
                 if commit is not None and change == ManifestChange(commit=change.commit, tables=change.tables):
                     tables = change.tables
-                    published = PublishedCommit(head=commit.id, tables=tables, rows=rows, dataset=landed)
+                    published = PublishedCommit(head=commit.id, tables=tables, rows=rows, dataset=committed)
                     note_published(target.root, handle, state, published)
                 return commit
             return _confirm(target, change, commit, publisher)
@@ -204,30 +204,30 @@ def _decode_rows(change: ManifestChange) -> ManifestChange:
 def _object_ids(change: ManifestChange) -> tuple[str, ...]:
     """Return the keys of every row that the change writes or removes."""
     rows = (str(row["object_id"]) for row in encode_rows(change))
-    return (encoding.HEAD_OBJECT_ID, *_own_object_ids(change), *rows, *change.removed)
+    return (encoding.HEAD_OBJECT_ID, *_identifying_ids(change), *rows, *change.removed)
 
 
-def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
-    """Return the rows that identify an earlier attempt of the same publish: its commit, its recovery."""
+def _identifying_ids(change: ManifestChange) -> tuple[str, ...]:
+    """Return the keys of the rows that identify an earlier attempt of the same publish: its commit, its recovery."""
     commit = () if change.commit is None else (encoding.commit_object_id(change.commit.id),)
     recovery = () if change.recovery is None else (encoding.recovery_object_id(change.recovery.operation_id),)
     return (*commit, *recovery)
 
 
-def _is_applied(change: ManifestChange, rows: tuple[ManifestRow, ...], *, tried: bool) -> bool:
+def _is_applied(change: ManifestChange, rows: tuple[ManifestRow, ...], *, is_retry: bool) -> bool:
     """Return whether these rows show the change: its commit, its recovery, or else its branches.
 
-    A removal has no row of its own, so missing rows were removed by this change only if it was `tried`.
+    A removal has no row of its own, so missing rows were removed by this change only if this `is_retry`.
     """
     rows_by_id = {str(row["object_id"]): row for row in rows}
-    own = _own_object_ids(change)
-    if own:
-        return any(object_id in rows_by_id for object_id in own)
-    if change.removed and (not tried or any(object_id in rows_by_id for object_id in change.removed)):
+    identifying_ids = _identifying_ids(change)
+    if identifying_ids:
+        return any(object_id in rows_by_id for object_id in identifying_ids)
+    if change.removed and (not is_retry or any(object_id in rows_by_id for object_id in change.removed)):
         return False
-    made = [(branch.id, rows_by_id.get(encoding.branch_object_id(branch.name))) for branch in change.branches]
-    return bool(made or change.removed) and all(
-        row is not None and encoding.decode_branch(row).id == branch_id for branch_id, row in made
+    created = [(branch.id, rows_by_id.get(encoding.branch_object_id(branch.name))) for branch in change.branches]
+    return bool(created or change.removed) and all(
+        row is not None and encoding.decode_branch(row).id == branch_id for branch_id, row in created
     )
 
 
@@ -242,7 +242,9 @@ def _commit_record(
     pins = {table.id: table.pin for table in state.live_tables().values()}
     moves = [records.TableMove(table.id, pins.get(table.id), table.pin) for table in change.tables]
     dropped = [
-        records.TableMove(stone.table, pins[stone.table], None) for stone in change.tombstones if stone.table in pins
+        records.TableMove(tombstone.table, pins[tombstone.table], None)
+        for tombstone in change.tombstones
+        if tombstone.table in pins
     ]
     return records.CommitRecord(
         id=draft.id,
@@ -295,8 +297,8 @@ def _confirm(
         return commit
     rows = newest.find_rows(_object_ids(change))
     # A change of only the head leaves no trace in the manifest.
-    leaves_trace = _own_object_ids(change) or change.branches or change.removed
-    if leaves_trace and not _is_applied(change, rows, tried=True):
+    leaves_trace = _identifying_ids(change) or change.branches or change.removed
+    if leaves_trace and not _is_applied(change, rows, is_retry=True):
         raise PublishLostError(
             f"the publish is not in the history of branch '{target.branch}': its manifest version had been deleted",
             code="publish_lost",
@@ -320,7 +322,7 @@ def _resolve_failure(
             hint=hint("The next open recovers it. Run {} to see whether it was applied.", action("commit list")),
             facts=_unknown_facts(change),
         ) from unreachable
-    if _is_applied(change, rows, tried=True):
+    if _is_applied(change, rows, is_retry=True):
         if isinstance(failure, SyncError):
             raise failure.for_visible_write() from failure
         return _own_commit(change, rows)

@@ -56,11 +56,11 @@ class ManifestState:
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
     def live_tables(self) -> Mapping[records.TableId, records.TableRecord]:
-        """Return the tables of the snapshot: those without a tombstone."""
+        """Return the tables of the snapshot: those without a tombtombstone."""
         dropped = {
-            stone.table
-            for stone in self.tombstones
-            if stone.table in self.tables and self.tables[stone.table].pin.version >= stone.version
+            tombstone.table
+            for tombstone in self.tombstones
+            if tombstone.table in self.tables and self.tables[tombstone.table].pin.version >= tombstone.version
         }
         if not dropped:
             return self.tables

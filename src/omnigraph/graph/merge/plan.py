@@ -74,14 +74,13 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     chosen: dict[str, dict[str, Side]] = defaultdict(dict)
     for name, side in sides.choices.items():
         chosen[name.table][name.id] = side
-    plans: list[TableMerge] = []
+    table_plans: list[TableMerge] = []
     adopted: list[TableRecord] = []
     for entity in sides.ours.schema.catalog.types:
-        our_table = sides.ours.tables.get(entity.alias)
-        their_table = None if our_table is None else sides.theirs.get(our_table.id)
-        if our_table is None or their_table is None:
+        ours = sides.ours.tables.get(entity.alias)
+        theirs = None if ours is None else sides.theirs.get(ours.id)
+        if ours is None or theirs is None:
             continue  # only one side has the type
-        ours, theirs = our_table, their_table
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
         if not is_adopted and ours.row_count:
@@ -93,7 +92,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
             extra_ids = schema_rows.find_differing_ids(
                 root.child(ours.path), entity, schema.new_properties(entity), theirs.pin
             )
-            plans.append(
+            table_plans.append(
                 plan_table(
                     TableSides(
                         root=root,
@@ -106,18 +105,18 @@ def plan_merge(sides: GraphSides) -> MergePlan:
                     )
                 )
             )
-    changed = [plan for plan in plans if not plan.is_empty]
+    changed = [plan for plan in table_plans if not plan.is_empty]
     conflicts = [conflict for plan in changed for conflict in plan.conflicts]
     added = schema_rows.added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = schema_rows.plans_to_check(schema, changed, added, sides.theirs, sides.base)
-        conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
-    moved = {table.id for table in adopted}
-    written = tuple(plan for plan in changed if plan.table.id not in moved)
+        plans_to_check, broken_rules = schema_rows.plans_to_check(schema, changed, added, sides.theirs, sides.base)
+        conflicts += [*broken_rules, *rule_conflicts(sides.ours, plans_to_check)]
+    adopted_ids = {table.id for table in adopted}
+    written = tuple(plan for plan in changed if plan.table.id not in adopted_ids)
     if schema.is_changed:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     else:
-        reads = _reads(sides.ours, (*changed, *(plan for plan in plans if plan.is_empty)), moved)
+        reads = _reads(sides.ours, table_plans, adopted_ids)
     return MergePlan(
         tables=written, adopted=tuple(adopted), conflicts=tuple(conflicts), reads=reads, schema=schema, added=added
     )
@@ -144,16 +143,16 @@ def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> boo
     )
 
 
-def _reads(ours: Snapshot, plans: tuple[TableMerge, ...], adopted: set[TableId]) -> frozenset[TableId]:
+def _reads(ours: Snapshot, plans: Sequence[TableMerge], adopted: set[TableId]) -> frozenset[TableId]:
     """Return every table that the plan depends on: changed ones, endpoints of edges, and edges of removed nodes."""
     by_type = {table.type_id: table.id for table in ours.tables.values()}
     catalog = ours.schema.catalog
     read_ids = {plan.table.id for plan in plans} | adopted
-    touched = {table.type_id for table in ours.tables.values() if table.id in read_ids}
+    changed_types = {table.type_id for table in ours.tables.values() if table.id in read_ids}
     for edge in catalog.edges:
-        if edge.id in touched:
+        if edge.id in changed_types:
             read_ids |= {by_type[edge.source], by_type[edge.target]}
-        elif touched & {edge.source, edge.target}:
+        elif changed_types & {edge.source, edge.target}:
             read_ids.add(by_type[edge.id])
     return frozenset(read_ids)
 
@@ -169,7 +168,7 @@ class Resolution:
 def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     """Plan a merge with choices. The choice for an entity has priority over the choice for a kind.
 
-    A choice for an entity also resolves its other conflicts: who takes an edge takes its nodes.
+    A choice for an entity also resolves its other conflicts: the nodes of a taken edge are taken too.
     """
     choices: dict[EntityName, Side] = dict(resolution.entities)
     if not isinstance(sides.schema, Conflict):

@@ -67,8 +67,8 @@ def make_resolution(
 
 def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resolution: Resolution) -> None:
     """Raise for decisions about entities that are in no conflict."""
-    # A decision can cause a conflict of another entity, which a later decision is about: who takes an edge also takes
-    # its nodes. So decisions are added to the preview until no more of them are in a conflict. Each round reads the
+    # A decision can cause a conflict of another entity, which a later decision is about: the nodes of a taken edge are
+    # taken too. So decisions are added to the preview until no more of them are in a conflict. Each round reads the
     # changes of both sides. There are usually two rounds, at most one per decision, and none without decisions.
     unused = set(resolution.entities)
     trial = Resolution()

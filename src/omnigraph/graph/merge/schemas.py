@@ -91,9 +91,9 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     if isinstance(merged, Diverged):
         return schema_conflict(merged.reason, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        written = _find_lost_writes(merged, side, other, base)
-        if written is not None:
-            return schema_conflict(f"one side dropped {written} and the other wrote to it", *plans)
+        lost = _find_lost_writes(merged, side, other, base)
+        if lost is not None:
+            return schema_conflict(f"one side dropped {lost} and the other wrote to it", *plans)
     return _apply_merged(ours, theirs, merged)
 
 

@@ -80,9 +80,9 @@ def plan_table(sides: TableSides) -> TableMerge:
         verdicts = decide(candidates.base_rows(start, rows), ours, theirs)
         if sides.choices:
             chosen = [sides.choices.get(str(name)) for name in ids.to_pylist()]
-            fixed = np.array([side is not None for side in chosen])
+            has_choice = np.array([side is not None for side in chosen])
             to_theirs = np.array([side is Side.THEIRS for side in chosen])
-            verdicts = np.where(fixed, apply_choices(ours, theirs, to_theirs), verdicts).astype(np.int8)
+            verdicts = np.where(has_choice, apply_choices(ours, theirs, to_theirs), verdicts).astype(np.int8)
         taken = theirs.rows.filter(pa.array(verdicts == Verdict.TAKE))
         columns = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
         verdicts_of_ranges.append(verdicts)
@@ -108,13 +108,13 @@ def plan_table(sides: TableSides) -> TableMerge:
 def _row_conflicts(
     sides: TableSides, ids: Texts, verdicts: Verdicts, ours: EntityRows, theirs: EntityRows
 ) -> Iterator[Conflict]:
-    which: Mask = verdicts >= Verdict.DIVERGENT_INSERT
-    if not which.any():
+    is_conflict: Mask = verdicts >= Verdict.DIVERGENT_INSERT
+    if not is_conflict.any():
         return
-    mask = pa.array(which)
+    mask = pa.array(is_conflict)
     differing = differing_columns(ours.rows.filter(mask), theirs.rows.filter(mask))
     names: Any = ids.filter(mask).to_pylist()
-    for row, name, columns in zip(np.flatnonzero(which), names, differing, strict=True):
+    for row, name, columns in zip(np.flatnonzero(is_conflict), names, differing, strict=True):
         entity = EntityName(sides.entity.alias, str(name))
         kind = _KINDS[Verdict(int(verdicts[row]))]
         properties = tuple(columns) if ours.present[row] and theirs.present[row] else ()

@@ -38,11 +38,11 @@ def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -
     for _ in range(limits.FENCE_ATTEMPTS_MAX):
         guard.hold()
         failpoint(Failpoint.FENCE_BEFORE)
-        landed = commit_restore(handle, target, guard.properties)
+        restored = commit_restore(handle, target, guard.properties)
         failpoint(Failpoint.FENCE_AFTER)
-        if landed.version == handle.version + 1:
-            return landed
-        handle, target = landed, landed.version - 1
+        if restored.version == handle.version + 1:
+            return restored
+        handle, target = restored, restored.version - 1
     raise ConflictError(
         f"cannot restore a version of {dataset.uri}: other writers changed it {limits.FENCE_ATTEMPTS_MAX} times",
         code="fence_contention",

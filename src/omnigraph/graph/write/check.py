@@ -40,14 +40,14 @@ def read_other_catalogs(snapshot: Snapshot) -> tuple[Catalog, ...]:
     records_by_hash = {record.hash: record for record in _other_schemas(snapshot)}
     catalogs = tuple(record.catalog for schema, record in records_by_hash.items() if schema != snapshot.schema.hash)
     has_unread = _is_moved_main(snapshot) and len(snapshot.state.branches) > 1
-    return (*catalogs, _far_ahead(snapshot.schema.catalog)) if has_unread else catalogs
+    return (*catalogs, _raise_all_counters(snapshot.schema.catalog)) if has_unread else catalogs
 
 
 def _is_moved_main(snapshot: Snapshot) -> bool:
     return snapshot.branch.lance_branch is None and is_moved(snapshot.manifest, snapshot.root)
 
 
-def _far_ahead(catalog: Catalog) -> Catalog:
+def _raise_all_counters(catalog: Catalog) -> Catalog:
     """Return the catalog with counters that are higher than those of any branch, for branches that cannot be read."""
 
     def raise_counter(entity: AnyEntity) -> AnyEntity:
@@ -92,29 +92,29 @@ class StagingTooOldError(ConflictError):
     applied = Applied.NO
 
 
-def find_read_set_conflict(staged: StagedWrite, now: Snapshot) -> ReadSetConflictError | None:
+def find_read_set_conflict(staged: StagedWrite, current: Snapshot) -> ReadSetConflictError | None:
     """Return the error for the first change since staging to something that this write depends on. Pure."""
-    then = staged.snapshot
-    if then.schema.hash != now.schema.hash:
-        return read_set_conflict("schema", then.schema.hash, now.schema.hash)
-    pins_now = {table.id: table.pin for table in now.tables.values()}
-    read_tables = (table for table in then.tables.values() if table.id in staged.reads)
+    before = staged.snapshot
+    if before.schema.hash != current.schema.hash:
+        return read_set_conflict("schema", before.schema.hash, current.schema.hash)
+    current_pins = {table.id: table.pin for table in current.tables.values()}
+    read_tables = (table for table in before.tables.values() if table.id in staged.reads)
     written_tables = (effect.table for effect in staged.effects if not effect.is_new)
     for table in (*read_tables, *written_tables, *(expected.table for expected in staged.heads)):
-        pin_now = pins_now.get(table.id)
-        if pin_now != table.pin:
-            return read_set_conflict(table.alias, pin_text(table.pin), pin_text(pin_now))
+        current_pin = current_pins.get(table.id)
+        if current_pin != table.pin:
+            return read_set_conflict(table.alias, pin_text(table.pin), pin_text(current_pin))
     return None
 
 
-def find_id_conflict(staged: StagedWrite, now: Snapshot) -> ReadSetConflictError | None:
+def find_id_conflict(staged: StagedWrite, current: Snapshot) -> ReadSetConflictError | None:
     """Return the error if another branch has assigned ids since staging that this write would assign again.
 
     The write holds the graph's lease, so no other process assigns ids at the same time.
     """
     if staged.counter_catalog is None:
         return None
-    if raise_counters(now.schema.catalog, read_other_catalogs(now)) == staged.counter_catalog:
+    if raise_counters(current.schema.catalog, read_other_catalogs(current)) == staged.counter_catalog:
         return None
     return read_set_conflict("the ids of types and properties")
 

@@ -51,7 +51,7 @@ class WriteRequest:
     the staged files again, or stages again. Without `restage` such a write fails with `read_set_conflict`. Both
     functions return None if there is nothing to write. With `stream`, a batch that the branch has already committed is
     not written again. A write that `is_short` is staged under the lease if another thread of this process writes to the
-    branch: what it would read before its turn, the others change.
+    branch, because the other threads change what it would read before its turn.
     """
 
     kind: WriteOperation
@@ -208,16 +208,16 @@ class _Session:
     def _check(self, request: WriteRequest, staged: states.StagedWrite) -> states.Checked | None:
         """Recover, compare, restore heads, and stage again where the request allows it."""
         for _ in range(limits.RESTAGE_ATTEMPTS_MAX):
-            now = self._refresh(staged.snapshot)
-            if _is_committed(staged.stream, now):
+            current = self._refresh(staged.snapshot)
+            if _is_committed(staged.stream, current):
                 return None
-            if staged.if_commit is not None and now.head != staged.if_commit:
-                raise precondition_failed(staged.if_commit, now.head)
-            conflict = check.find_read_set_conflict(staged, now) or check.find_id_conflict(staged, now)
+            if staged.if_commit is not None and current.head != staged.if_commit:
+                raise precondition_failed(staged.if_commit, current.head)
+            conflict = check.find_read_set_conflict(staged, current) or check.find_id_conflict(staged, current)
             if conflict is not None:
                 if request.restage is None:
                     raise conflict
-                restaged = self._restage(request.restage, staged, now)
+                restaged = self._restage(request.restage, staged, current)
                 if restaged is None:
                     return None
                 staged = restaged
@@ -227,7 +227,7 @@ class _Session:
             handles = check.open_bases(staged)
             if not self._restore_heads(staged, handles):
                 self.require_files(staged, handles)
-                return states.Checked(staged, handles, now)
+                return states.Checked(staged, handles, current)
         raise TableContentionError(
             f"tables of branch '{self.target.branch}' changed again each time they were restored",
             code="tables_unsettled",
@@ -235,10 +235,10 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _restage(self, restage: Restage, staged: states.StagedWrite, now: Snapshot) -> states.StagedWrite | None:
+    def _restage(self, restage: Restage, staged: states.StagedWrite, current: Snapshot) -> states.StagedWrite | None:
         # It is a new operation: a fork is named after its operation, and no name is used again.
         area = StagingArea(
-            snapshot=now,
+            snapshot=current,
             kind=staged.kind,
             actor=staged.actor,
             clock=self.environment.clock,
@@ -249,7 +249,7 @@ class _Session:
         )
         with self.lease.renewing():  # Checking a large load again can take longer than a lease.
             restaged = restage(area, staged)
-        conflict = None if restaged is None else check.find_read_set_conflict(restaged, now)
+        conflict = None if restaged is None else check.find_read_set_conflict(restaged, current)
         if conflict is not None:
             raise conflict
         return restaged
@@ -264,12 +264,12 @@ class _Session:
     def _refresh(self, snapshot: Snapshot) -> Snapshot:
         """Recover the writes that others left unfinished, then read the branch again."""
         recover_branch(self._recoverer())
-        now = read_snapshot(snapshot.root, snapshot.branch.name, storage_format=self.environment.storage_format)
-        if now.branch.id != self.target.branch_id:
-            raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
-        if now.identities != snapshot.identities and now.manifest.find_commit(snapshot.head) is None:
-            raise graph_replaced(now.root, snapshot.head, now.head)
-        return now
+        current = read_snapshot(snapshot.root, snapshot.branch.name, storage_format=self.environment.storage_format)
+        if current.branch.id != self.target.branch_id:
+            raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, current.branch.id)
+        if current.identities != snapshot.identities and current.manifest.find_commit(snapshot.head) is None:
+            raise graph_replaced(current.root, snapshot.head, current.head)
+        return current
 
     def _restore_heads(self, staged: states.StagedWrite, handles: tuple[Dataset, ...]) -> bool:
         """Restore every written table whose head is not its base; return whether there was one."""

@@ -1,9 +1,9 @@
 """The absolute paths in version files of Lance branches, and how to replace them after a dataset was moved.
 
 In: the bytes of a version file. Out: its base paths, or the bytes with other ones. A Lance branch is a shallow clone:
-its versions name the directories of main and of parent branches, in the field `base_paths`, as absolute paths. Lance
-has no relative ones. A version file ends with its manifest message, so that a message of another length moves nothing
-else. `tests/maintenance/test_relocation.py` fails when Lance changes this format. Pure.
+its versions name the directories of main and of parent branches, in the field `base_paths`, as absolute paths: Lance
+does not support relative paths. The manifest message is the last part of a version file, so its length can change
+without moving other bytes. `tests/maintenance/test_relocation.py` fails when Lance changes this format. Pure.
 """
 
 from __future__ import annotations

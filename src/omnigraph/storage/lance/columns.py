@@ -1,11 +1,12 @@
 """Stages a change of columns as one transaction: renamed, dropped, made nullable or new, in any combination.
 
 In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`; no head moves. Lance identifies a column by the id of its
-field, not by its name, so a plan maps each new column to a present one. Without values to write, the operation is a
-Project, which changes only metadata. With values, it is a Merge over fragments that get one more data file each. A
-Merge may not change whether a present column is nullable, so such a column is copied into a new field, as is a column
-whose nulls get a value: see decision 0015. With `erases_dropped`, every kept column is written again, so that no file
-of the new version has a value of a dropped column. A failure leaves only files that no version references.
+field, not by its name, so a plan maps each column to the existing column that has its values. Without values to write,
+the operation is a Project, which changes only metadata. With values, it is a Merge over fragments that get one more
+data file each. A Merge cannot change whether an existing column is nullable, so such a column is copied into a new
+field, as is a column whose nulls get a value: see decision 0015. With `erases_dropped`, every remaining column is
+written again, so that no file of the new version has a value of a dropped column. A failure leaves only files that no
+version references.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ _METADATA: Final = 10
 class ColumnPlan:
     """The columns that a dataset will have, in order.
 
-    `origins` maps a column to the present column that it is. The others are new: they get the value in `fills`, or
-    null. A new column may have the name of a present one that is dropped or renamed. `null_fills` has the value that
-    replaces null in a present column. `erases_dropped`: no file of the new version has the values of dropped columns.
+    `origins` maps a column to the existing column that has its values. The others are new: they get the value in
+    `fills`, or null. A new column may have the name of an existing one that is dropped or renamed. `null_fills` has the
+    value that replaces null in an existing column. `erases_dropped`: no file of the new version has the values of
+    dropped columns.
     """
 
     schema: pa.Schema
@@ -65,22 +67,22 @@ class ColumnPlan:
     erases_dropped: bool = False
 
     @property
-    def writes(self) -> bool:
+    def writes_values(self) -> bool:
         """Whether the plan writes values, not only metadata."""
         return bool(self.fills or self.null_fills) or self.erases_dropped
 
-    def copied(self, present: pa.Schema) -> tuple[str, ...]:
+    def copied_columns(self, existing: pa.Schema) -> tuple[str, ...]:
         """Return the columns that are copied into new fields: those whose nulls or nullability change."""
-        if not self.writes:
+        if not self.writes_values:
             return ()
         return tuple(
             name
             for name, origin in self.origins.items()
-            if name in self.null_fills or self.schema.field(name).nullable != present.field(origin).nullable
+            if name in self.null_fills or self.schema.field(name).nullable != existing.field(origin).nullable
         )
 
-    def filled(self, name: str, column: Any) -> Any:
-        """Return the values of a present column, with its nulls replaced."""
+    def replace_nulls(self, name: str, column: Any) -> Any:
+        """Return the values of an existing column, with its nulls replaced."""
         if name not in self.null_fills or not column.null_count:
             return column
         make: Any = pa.scalar
@@ -97,7 +99,7 @@ class WrittenColumns:
 
 def stage_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns] = ()) -> StagedTransaction:
     """Stage a plan. If it writes values, `written` has those of every fragment of this version."""
-    assert plan.writes == bool(written), "a plan with values is written first"
+    assert plan.writes_values == bool(written), "a plan with values is written first"
     with translate_errors("stage columns", dataset.uri):
         schema = _compose_schema(dataset, plan, written[0].schema if written else None)
     if not written:
@@ -108,14 +110,14 @@ def stage_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenC
 
 def stage_columns_in_process(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     """Stage any plan; this process writes its values."""
-    written = [write_columns(dataset, plan, tuple(dataset.fragment_rows()))] if plan.writes else []
+    written = [write_columns(dataset, plan, tuple(dataset.fragment_rows()))] if plan.writes_values else []
     return stage_columns(dataset, plan, written)
 
 
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
     """Write the values of new and copied columns for some fragments. Can be repeated; runs on any machine."""
     announce("dataset.stage", dataset.uri)
-    copied = tuple(plan.origins) if plan.erases_dropped else plan.copied(dataset.schema)
+    copied = tuple(plan.origins) if plan.erases_dropped else plan.copied_columns(dataset.schema)
     fields = [plan.schema.field(name).with_name(_FILL_PREFIX + name) for name in plan.fills]
     fields += [plan.schema.field(name).with_name(_COPY_PREFIX + name) for name in copied]
     written = pa.schema(fields)
@@ -125,7 +127,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
         arrays = [
             pa.repeat(make(value, plan.schema.field(name).type), batch.num_rows) for name, value in plan.fills.items()
         ]
-        arrays += [plan.filled(name, batch.column(plan.origins[name])) for name in copied]
+        arrays += [plan.replace_nulls(name, batch.column(plan.origins[name])) for name in copied]
         return pa.RecordBatch.from_arrays(arrays, schema=written)
 
     fragments: list[FragmentMetadata] = []
@@ -157,13 +159,13 @@ def _remove_old_files(
 
     A copied column keeps its field id, and so its indexes, unless it needs a new field.
     """
-    present, written = _SchemaProtos.of(dataset.native.lance_schema), _SchemaProtos.of(schema)
-    moved = plan.copied(dataset.schema)
+    existing, written = _SchemaProtos.of(dataset.native.lance_schema), _SchemaProtos.of(schema)
+    columns_with_new_field = plan.copied_columns(dataset.schema)
     original_ids: dict[int, int] = {}
     for name, origin in plan.origins.items():
-        if name not in moved:
+        if name not in columns_with_new_field:
             copy_ids = written.fields[_COPY_PREFIX + name].ids
-            original_ids |= dict(zip(copy_ids, present.fields[origin].ids, strict=True))
+            original_ids |= dict(zip(copy_ids, existing.fields[origin].ids, strict=True))
     for fragment in fragments:
         newest = fragment.files[-1]
         newest.fields = [original_ids.get(number, number) for number in newest.fields]
@@ -172,23 +174,23 @@ def _remove_old_files(
 
 def _compose_schema(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -> LanceSchema:
     """Return the columns of the plan, each with the ids of the fields that have its values."""
-    present = _SchemaProtos.of(dataset.native.lance_schema)
-    filled = None if written is None else _SchemaProtos.of(written)
-    copied = plan.copied(dataset.schema)
-    next_id = 1 + max([*_used_ids(dataset), *(filled or present).ids()])
+    existing = _SchemaProtos.of(dataset.native.lance_schema)
+    with_values = None if written is None else _SchemaProtos.of(written)
+    copied = plan.copied_columns(dataset.schema)
+    next_id = 1 + max([*_used_ids(dataset), *(with_values or existing).ids()])
     messages: list[bytes] = []
     for column in plan.schema:
         origin = plan.origins.get(column.name)
-        if filled is not None and (column.name in plan.fills or column.name in copied):
+        if with_values is not None and (column.name in plan.fills or column.name in copied):
             prefix = _FILL_PREFIX if column.name in plan.fills else _COPY_PREFIX
-            messages += filled.column(prefix + column.name, column)
+            messages += with_values.column(prefix + column.name, column)
         elif origin is not None:
-            messages += present.column(origin, column)
+            messages += existing.column(origin, column)
         else:
             new = _SchemaProtos.of(LanceSchema.from_pyarrow(pa.schema([column])))
             messages += new.with_ids_from(next_id)
             next_id += len(new.ids())
-    return LanceSchema._from_protos(present.metadata, *messages)
+    return LanceSchema._from_protos(existing.metadata, *messages)
 
 
 def _used_ids(dataset: Dataset) -> Iterator[int]:

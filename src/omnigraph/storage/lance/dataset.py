@@ -178,7 +178,7 @@ class Dataset:
             ).to_batches()
 
     def fragments(self, numbers: Sequence[int]) -> list[LanceFragment]:
-        """Return the existing fragments with these ids, for the scanner of Lance."""
+        """Return those of these fragments that exist, for the scanner of Lance."""
         fragments = (self.native.get_fragment(number) for number in numbers)
         return [fragment for fragment in fragments if fragment is not None]
 
@@ -222,8 +222,8 @@ class Dataset:
     def newest(self) -> Dataset:
         """Return the same dataset and branch at its newest version, from a listing.
 
-        The handle is brought forward, which costs less than an open. It is opened if that fails: an open skips version
-        files that a power cut left empty, and says what is missing.
+        A copy of the handle is updated, which costs less than an open. If that fails, the dataset is opened: an open
+        skips version files that a power cut left empty, and its error names what is missing.
         """
         native = self.native_copy()
         try:
@@ -351,14 +351,14 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     try:
         native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = durability.find_newest_complete_version(directory) if version is None else None
-        if whole is None:
+        complete = durability.find_newest_complete_version(directory) if version is None else None
+        if complete is None:
             raise
-        if whole == 0:
+        if complete == 0:
             missing = FileNotFoundError("every version file is empty")
             raise translate_error(missing, "open the dataset", directory.uri) from None
         logger.warning("skipped empty version files, which a power cut leaves: %s", directory.uri)
-        native = _open_native(directory, whole)
+        native = _open_native(directory, complete)
     return Dataset(location, branch, native)
 
 

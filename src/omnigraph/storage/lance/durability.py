@@ -192,7 +192,7 @@ def make_change_durable(directory: Location, newer: lance.LanceDataset, base: la
 
 
 def find_newest_complete_version(directory: Location) -> int | None:
-    """Return the newest version below empty version files, 0 if there is none; None if the newest is not empty.
+    """If the newest version file is empty, return the newest version whose file is not, or 0 without one; else None.
 
     A power cut may leave a file without its content. Its commit was never acknowledged.
     """

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,8 +108,8 @@ def check_files(location: Location, versions: Sequence[VersionKey], *, deep: boo
     opened = {key: _open_version(location, key) for key in versions}
     sizes, links = _list_sizes(location)
     check = _DatasetCheck(location, sizes, _index_files(sizes), deep)
-    problems = {key: check.check(key, version) for key, version in opened.items()}
-    return CheckedDataset({key: some for key, some in problems.items() if some}, links)
+    problems = {key: check.check_version(key, version) for key, version in opened.items()}
+    return CheckedDataset({key: of_version for key, of_version in problems.items() if of_version}, links)
 
 
 def _open_version(location: Location, key: VersionKey) -> _OpenedVersion | OmnigraphError:
@@ -218,12 +219,12 @@ class _DatasetCheck:
     index_files: Mapping[str, Sequence[str]]
     deep: bool
 
-    def check(self, key: VersionKey, version: _OpenedVersion | OmnigraphError) -> tuple[FileProblem, ...]:
+    def check_version(self, key: VersionKey, version: _OpenedVersion | OmnigraphError) -> tuple[FileProblem, ...]:
         if isinstance(version, OmnigraphError):
             return (self._version_problem(key, version),)
         with ThreadPoolExecutor(limits.FILE_CHECK_THREADS) as threads:
             checked = threads.map(self._check_file, version.references)
-            problems = tuple(problem for some in checked for problem in some)
+            problems = tuple(chain.from_iterable(checked))
         # Rows are read only if their files are valid: Lance ends the process for some damaged deletion files.
         return problems if problems or not self.deep else self._check_blobs(version.dataset)
 

@@ -176,16 +176,18 @@ def slice_dataset(dataset: Dataset, rows_max: int) -> tuple[RowSlice, ...]:
     return tuple(slices)
 
 
-def read_slice(dataset: Dataset, piece: RowSlice, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def read_slice(
+    dataset: Dataset, row_slice: RowSlice, columns: Sequence[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     """Read the rows in their order, each with its address; a blob is described by a struct with its `size`."""
     with translate_errors("read the dataset", dataset.uri):
-        fragment = dataset.native.get_fragment(piece.fragment)
+        fragment = dataset.native.get_fragment(row_slice.fragment)
         assert fragment is not None, "the slice is one of this version"
         yield from dataset.native.scanner(
             columns=list(columns),
             fragments=[fragment],
-            offset=piece.start,
-            limit=piece.rows,
+            offset=row_slice.start,
+            limit=row_slice.rows,
             batch_size=batch_rows,
             batch_readahead=_BATCHES_AHEAD,
             scan_in_order=True,
