@@ -125,10 +125,11 @@ def _figures_text(figures: StepFigures) -> str:
     parts = []
     if figures.mode is not None:
         parts.append(figures.mode + (f" ({figures.reason})" if figures.reason else ""))
-    if figures.rows_estimated is not None:
-        parts.append(f"about {format_count(figures.rows_estimated, 'row')}")
+    estimate = figures.rows_estimated
     if figures.rows is not None:
-        parts.append(format_count(figures.rows, "row"))
+        parts.append(format_count(figures.rows, "row") + ("" if estimate is None else f" (estimated {estimate:,})"))
+    elif estimate is not None:
+        parts.append(f"about {format_count(estimate, 'row')}")
     if figures.seconds is not None:
         parts.append(f"{figures.seconds * 1000:.1f} ms")
     return f"  — {', '.join(parts)}" if parts else ""

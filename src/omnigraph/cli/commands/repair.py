@@ -14,6 +14,7 @@ from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import LogFileOption
+from omnigraph.cli.output import Number
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import StorageArguments
 
@@ -32,6 +33,7 @@ TITLES: Final = {
     "rows_updated": "updated",
     "rows_deleted": "deleted",
 }
+CHANGED_ROWS: Final = ("rows_added", "rows_updated", "rows_deleted")
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Publish changes that only reorganized files; refuse the others.")
 ]
@@ -83,7 +85,11 @@ def repair(
     graph = Graph(location, read_only=not confirm)
     result = graph.repair(unverified=unverified, types=types, branches=branches, dry_run=not confirm, actor=actor)
     document = repair_output(location.uri, result, render_hint)
-    rows = [{**row, "operations": _count_operations(row["operations"])} for row in document["tables"]]
+    rows = [
+        {**row, "operations": _count_operations(row["operations"])}
+        | {name: None if row[name] is None else Number(row[name]) for name in CHANGED_ROWS}
+        for row in document["tables"]
+    ]
     output.show(lambda: document, TITLES, rows, fields=(*TITLES, "error", "commit"))
     _print_hints(result.tables, output)
     if any(row.action.value == "refused" for row in result.tables):

@@ -46,7 +46,7 @@ def demo(
     keep: Keep = False,
     serve: Serve = False,
     people: People = 70_000,
-    commits: Commits = 500,
+    commits: Commits = 300,
 ) -> None:
     """Run the main commands on generated data.
 
