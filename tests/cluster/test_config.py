@@ -75,6 +75,17 @@ def test_a_secret_in_the_file_is_rejected_and_not_shown() -> None:
     assert "hunter2" not in str(problems.items)
 
 
+@pytest.mark.parametrize("url", ["https://ada:hunter2@host/v1", "https://host/v1?key=hunter2", "ftp://a:hunter2@host"])
+def test_a_secret_in_an_address_is_rejected_and_not_shown(url: str) -> None:
+    """The ledger contains the address."""
+    problems = Diagnostics()
+    profile = f"{{ kind: openai-compatible, model: m, base_url: '{url}' }}"
+    parse_config(HEAD + f"providers: {{ embedding: {{ p: {profile} }} }}\n", "c", problems)
+    assert [item.message for item in problems.items] == [
+        "providers.embedding.p.base_url: expected an address without user, password and query: use api_key"
+    ]
+
+
 def test_every_scalar_is_text() -> None:
     problems = Diagnostics()
     config = parse_config(HEAD + "metadata: { name: no }\nstate: { x: 1 }\n", "c", problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 
@@ -15,6 +16,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.server.boot import AccessState
 from omnigraph.server.deployment import Deployment, DeploymentSettings
 from omnigraph.server.health import HealthCache
+from omnigraph.server.logs import LOGGER
 from omnigraph.storage.location import Location
 from tests.cluster.conftest import ExampleCluster
 
@@ -88,6 +90,27 @@ def test_two_policies_of_one_scope_are_an_error_until_the_next_apply(applied: Ex
     assert json.loads(denied.stdout)["error_code"] == "policy_repeated"
     assert applied.apply()["converged"]
     assert list(_serve(applied).current().graphs) == ["books"]
+
+
+def test_rejected_revision_is_served_once_its_policy_is_restored(
+    applied: ExampleCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cluster apply` stores the same resource again, so that the ledger has no new revision."""
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    caplog.set_level(logging.INFO, LOGGER.name)
+    deployment = _serve(applied)
+    applied.edit("server.policy.yaml", lambda text: text.replace("[ada, bo]", "[eve]"))
+    revision = applied.apply()["state_revision"]
+    for stored in (applied.path / "__cluster" / "resources" / "policy" / "server").iterdir():
+        stored.unlink()
+    for _ in range(2):
+        deployment.read_again()
+        assert (deployment.current().revision, deployment.applied_revision()) == (revision - 1, revision)
+    assert caplog.messages.count("revision not served") == 1, "the same reason is logged once"
+    repaired = applied.apply()
+    assert (repaired["converged"], repaired["state_written"]) == (True, False)
+    deployment.read_again()
+    assert deployment.current().revision == revision
 
 
 def test_unexpected_error_does_not_end_the_reading(applied: ExampleCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 import omnigraph as og
+from omnigraph.client.paging import DiffToken, encode_token
 from tests.cli.process import omnigraph
 from tests.policy.test_bundle import TEAM
 from tests.server.process import ALL_PEOPLE, LINES, SCHEMA, HttpAnswer, ServerProcess, serve
@@ -164,6 +165,18 @@ def test_a_denied_name_gets_the_response_of_an_unknown_one(server: ServerProcess
         assert responses.pop()[0] == {"commits/NAME/changes": 404, "mcp": 200}.get(path, 403), path
 
 
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_forged_page_token_reads_no_other_branch(server: ServerProcess, directory: Path, side: str) -> None:
+    """Auditor may compare main with itself. A token names the two states of its first page, and is not signed."""
+    graph = og.open(str(directory / "graph.omni"))
+    hidden, head = og.open(str(directory / "graph.omni"), branch="hidden").log()[0].id, graph.log()[0].id
+    for name in ("hidden", hidden, hidden[::-1], hidden[-8:]):
+        before, after = (name, head) if side == "before" else (head, name)
+        token = encode_token(DiffToken(graph=graph.log()[-1].id, filter="", before=before, after=after))
+        answer = ask(server, "auditor", "GET", f"diff?from=main&to=main&page_token={token}")
+        assert (answer.status, answer.document["error"]) == (400, "change cursor rejected: it belongs to other commits")
+
+
 def test_a_missing_branch_does_not_name_the_others_to_an_actor_that_may_not_list_them(server: ServerProcess) -> None:
     """The author writes on unprotected branches, existing or not, and may not list them."""
     call = {"name": "mutate", "arguments": {"query": INSERT, "branch": "absent"}}
@@ -217,7 +230,8 @@ def test_whoami_and_tools_follow_the_policy(server: ServerProcess) -> None:
 
 def test_decisions_are_logged_without_tokens(server: ServerProcess) -> None:
     ask(server, "act-bo", "POST", "mutate", {"query": INSERT})
-    wait_until(lambda: "policy decision actor=act-bo action=change" in server.log.read_text(), "the decision is logged")
+    line = "policy decision actor=act-bo action=change graph=default branch=main allowed=False"
+    wait_until(lambda: line in server.log.read_text(), "the decision is logged")
     assert not any(token in server.log.read_text() for token in TOKENS.values())
 
 

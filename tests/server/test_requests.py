@@ -224,6 +224,20 @@ def test_merge_conflicts_and_their_resolution(server: ServerProcess) -> None:
     assert rows == [{"p.name": "theirs"}]
 
 
+def test_pages_of_a_difference_show_the_states_of_the_first_one(server: ServerProcess) -> None:
+    server.send("POST", "branches", {"name": "paged"})
+    for slug in ("page-1", "page-2", "page-3"):
+        server.insert(slug, branch="paged")
+    first = server.send("GET", "diff?from=main&to=paged&limit=1").document
+    server.insert("page-4", branch="paged")
+    second = server.send("GET", f"diff?from=main&to=paged&limit=2&page_token={first['next_page_token']}").document
+    assert (second["from"], second["to"]) == (first["from"], first["to"])
+    assert "next_page_token" not in second
+    entities = [change["id"] for page in (first, second) for change in page["changes"]]
+    assert (len(entities), len(set(entities))) == (3, 3)
+    server.send("DELETE", "branches/paged")
+
+
 def test_commits_log_and_diff(server: ServerProcess) -> None:
     commits = server.send("GET", "commits?limit=2").document["commits"]
     assert len(commits) == 2

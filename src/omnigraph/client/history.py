@@ -168,10 +168,10 @@ def diff_states(graph: Graph, parameters: wr.DiffParameters, *, wide_as_text: bo
     main = read_snapshot(graph.location, MAIN)
     graph_id, chosen = _first_commit(main), filter_text(parameters)
     left, right = parameters.before.strip(), parameters.after.strip()
+    before, after = read_reference(graph.location, left), read_reference(graph.location, right)
     if parameters.page_token is not None:
         first_page = decode_token(parameters.page_token, DiffToken, graph=graph_id, chosen=chosen)
-        left, right = first_page.before or left, first_page.after
-    before, after = read_reference(graph.location, left), read_reference(graph.location, right)
+        before, after = _read_pinned(before, left, first_page.before), _read_pinned(after, right, first_page.after)
     token = DiffToken(graph=graph_id, filter=chosen, before=before.head, after=after.head)
     token = _diff_position(parameters, token)
     types = _chosen_types(parameters, before, after)
@@ -180,6 +180,19 @@ def diff_states(graph: Graph, parameters: wr.DiffParameters, *, wide_as_text: bo
     return DiffOutput(
         before=before.head, after=after.head, changes=page, next_page_token=_next_token(token, len(page), has_more)
     )
+
+
+def _read_pinned(newest: Snapshot, name: str, commit: str | None) -> Snapshot:
+    """Return the state that a reference had when the first page was read; raise if it never had that state.
+
+    A caller can forge a token, and may only read the references of its request.
+    """
+    if commit == newest.head:
+        return newest
+    history = make_lineage(newest.head, newest.manifest.read_commits()).history()
+    if commit is None or name != newest.branch.name or commit not in {record.id for record in history}:
+        raise rejected("it belongs to other commits")
+    return read_reference(newest.root, commit)
 
 
 def _chosen_types(parameters: wr.ChangeFilter, *states: Snapshot, require: bool = True) -> ChosenTypes | None:

@@ -26,6 +26,7 @@ SERVER_SCOPE: Final = "cluster"
 GRAPH_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MAY_HAVE_SECRET: Final = re.compile(r"[@?#]")
 _PREFIX: Final = "OMNIGRAPH_EMBED_"
 _PROVIDER_TEXTS: Final = ("kind", "base_url", "model", "api_key")
 _PROVIDER_KINDS: Final = ("openai", *ProviderKind)
@@ -161,6 +162,9 @@ def _read_provider(reader: YamlReader, name: str, node: YamlNode) -> Mapping[str
     if "api_key" in profile and _SECRET.fullmatch(profile["api_key"]) is None:
         # The value may be a secret: it must not appear in a message.
         reader.problem(members["api_key"], "expected the name of a variable as ${NAME}, got another value")
+    if _MAY_HAVE_SECRET.search(profile.get("base_url", "")):
+        reader.problem(members["base_url"], "expected an address without user, password and query: use api_key")
+        del profile["base_url"]  # no other message may show it
     reasons: dict[str, YamlNode] = {}
     for key in (*_PROVIDER_NUMBERS, "base_url"):  # each alone, because the settings report only the first problem
         if key in profile:

@@ -61,7 +61,7 @@ class Deployment:
         self._changed = threading.Event()
         ledger = require_ledger(settings.store)
         self._applied = ledger.state_revision
-        self._rejected: int | None = None
+        self._rejection: tuple[int, str] | None = None
         self._current = make_revision(settings, ledger, is_boot=True)
 
     def current(self) -> ServedRevision:
@@ -88,13 +88,24 @@ class Deployment:
         self._changed.set()
 
     def read_again(self) -> None:
-        """Serve the newest revision of the ledger; keep the old one if that cannot be served."""
+        """Serve the newest revision of the ledger; keep the old one if that cannot be served.
+
+        A rejected revision is tried again each time: what it lacks can be restored without a new one. It is logged
+        again only if the reason differs.
+        """
         try:
             self._read_ledger()
         except OmnigraphError as error:
-            log_event("revision not served", revision=self._applied, reason=error.render())
+            self._reject(error.render())
         except Exception as error:  # the thread that follows the ledger must not end
             log_event("revision not served", error=error, revision=self._applied)
+        else:
+            self._rejection = None
+
+    def _reject(self, reason: str) -> None:
+        if self._rejection != (self._applied, reason):
+            log_event("revision not served", revision=self._applied, reason=reason)
+        self._rejection = (self._applied, reason)
 
     def _read_ledger(self) -> None:
         is_current = self._settings.store.newest_revision() == self._current.revision
@@ -104,14 +115,8 @@ class Deployment:
         if ledger.state_revision == self._current.revision:
             self._current = retry_quarantined(self._settings, ledger, self._current)
             return
-        if ledger.state_revision == self._rejected:
-            return
         self._applied = ledger.state_revision
-        try:
-            self._current = make_revision(self._settings, ledger)
-        except OmnigraphError:
-            self._rejected = ledger.state_revision
-            raise
+        self._current = make_revision(self._settings, ledger)
         log_event("revision served", revision=ledger.state_revision, graphs=len(self._current.graphs))
 
 
@@ -125,8 +130,6 @@ def make_revision(settings: DeploymentSettings, ledger: Ledger, *, is_boot: bool
         outcomes = dict(zip(ledger.graph_ids, pool.map(make, ledger.graph_ids), strict=True))
     graphs = {graph_id: item for graph_id, item in outcomes.items() if isinstance(item, ServedGraph)}
     quarantined = {graph_id: item for graph_id, item in outcomes.items() if isinstance(item, QuarantinedGraph)}
-    for graph_id, graph in quarantined.items():
-        log_event("graph quarantined", graph=graph_id, code=graph.code, reason=graph.message)
     if quarantined and (not graphs or (is_boot and settings.requires_all_graphs)):
         reasons = "; ".join(f"{graph_id}: {graph.message}" for graph_id, graph in sorted(quarantined.items()))
         raise MachineError(
@@ -135,6 +138,8 @@ def make_revision(settings: DeploymentSettings, ledger: Ledger, *, is_boot: bool
             hint="Correct the graphs or their files, then run `omnigraph cluster apply`.",
             facts={"graphs": list(quarantined)},
         )
+    for graph_id, graph in quarantined.items():
+        log_event("graph quarantined", graph=graph_id, code=graph.code, reason=graph.message)
     is_open = state is AccessState.OPEN
     return ServedRevision(
         graphs=graphs,

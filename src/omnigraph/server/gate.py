@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final, Protocol
 
 from omnigraph.base.authorization import AccessAction, Authority
@@ -102,7 +103,8 @@ class PolicyActionGate:
 
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
         """Raise unless the policy allows it."""
-        gate = PolicyGate(self.policy(), _log_decision)
+        policy = self.policy()
+        gate = PolicyGate(policy, partial(_log_decision, policy.resource_id))
         name = AccessAction(action.value)
         gate.check(Authority(action=name, branch=subject.branch, target=subject.target, query=subject.query), actor)
 
@@ -167,7 +169,9 @@ class ListingGate:
     def require_listing(self, actor: str) -> None:
         """Raise unless the actor may list the graphs."""
         if self.policy is not None:
-            PolicyGate(self.policy, _log_decision).check(Authority(action=AccessAction.GRAPH_LIST), actor)
+            PolicyGate(self.policy, partial(_log_decision, None)).check(
+                Authority(action=AccessAction.GRAPH_LIST), actor
+            )
             return
         raise RequestError(
             f"actor '{actor}' may not list the graphs: the cluster has no policy of the server",
@@ -178,13 +182,15 @@ class ListingGate:
         )
 
 
-def _log_decision(actor: str, authority: Authority, decision: PolicyDecision) -> None:
+def _log_decision(graph: str | None, actor: str, authority: Authority, decision: PolicyDecision) -> None:
     log_event(
         "policy decision",
         actor=actor,
         action=authority.action.value,
+        graph=graph,
         branch=authority.branch,
         target=authority.target,
+        query=authority.query,
         allowed=decision.is_allowed,
         rule=decision.rule,
     )
