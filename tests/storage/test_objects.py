@@ -145,3 +145,32 @@ def test_directory_name_too_long_for_the_disk(local_location: Location) -> None:
     store.create("a", b"x")
     with pytest.raises(OmnigraphError):
         store.remove_empty_directory("x" * 300)
+
+
+def test_files_of_an_existing_directory_end_when_it_is_renamed(local_location: Location) -> None:
+    store, inside = ObjectStore(local_location), ObjectStore(local_location.child("a/b"))
+    assert store.create("top", b"")
+    assert store.create_directory("a/b")
+    inside.create_inside("1", b"x")
+    store.rename_directory("a/b", "a/c")
+    with pytest.raises(OmnigraphError):
+        inside.create_inside("2", b"y")
+    store.rename_directory("a/b", "a/d")
+    assert [(entry.path, store.read(entry.path)) for entry in store.list("a")] == [("a/c/1", b"x")]
+    assert sorted(path.name for path in Path(local_location.uri, "a").iterdir()) == ["c"]
+
+
+def test_directory_is_not_created_where_that_is_impossible(store_location: Location) -> None:
+    store = ObjectStore(store_location)
+    assert not store.create_directory("a/b")  # the root does not exist, or is not on a disk
+    assert store.create("file", b"")
+    assert not store.create_directory("file/b")
+    assert store.create_directory("a/b") == store_location.is_local
+
+
+def test_unfinished_files_are_deleted_with_their_directory(local_location: Location) -> None:
+    store = ObjectStore(local_location)
+    store.create("a/1", b"x")
+    Path(local_location.uri, "a", "2#123").write_bytes(b"part")
+    assert store.delete_below("a") == 1
+    assert not Path(local_location.uri, "a").exists()

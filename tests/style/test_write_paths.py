@@ -26,6 +26,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "delete_": (
         "omnigraph.maintenance.cleanup",
         "omnigraph.pipeline.load.run",  # what a refused load staged itself
+        "omnigraph.pipeline.load.written",  # what a task wrote after the end of its load
         "omnigraph.pipeline.datasource.write",  # what the tasks of a failed Spark write staged
         "omnigraph.graph.write.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers

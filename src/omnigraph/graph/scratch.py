@@ -1,8 +1,9 @@
 """A temporary directory below the root of the graph, for files that the workers of one operation exchange.
 
 It is there because every executor can reach the graph, and a cluster may share nothing else. Nothing in a graph
-references it. The process that opened it deletes it, even if the operation failed. The files of a killed process are
-orphans, which `cleanup` deletes.
+references it. The process that opened it deletes it, even if the operation failed. On disk it is renamed before, so
+that a worker that Spark has not stopped yet cannot write into it any more. The files of a killed process are orphans,
+which `cleanup` deletes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base.errors import OmnigraphError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("omnigraph.scratch")
 
+_CLOSED: Final = ".closed"
+
 
 @dataclass(frozen=True, slots=True)
 class ScratchFile:
@@ -38,14 +41,34 @@ class ScratchFile:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The directory of one operation. It can be sent to workers."""
+    """The directory of one operation. It can be sent to workers.
+
+    `is_created`: the directory exists, and `write` fails after `close`. Otherwise the first file creates it.
+    """
 
     location: Location
+    is_created: bool = False
+
+    def create(self) -> Scratch:
+        """Create the directory if it is on a disk that this process may write to; for workers that may be late."""
+        store, directory = self.below_root()
+        return self if self.is_created else replace(self, is_created=store.create_directory(directory))
+
+    def close(self) -> Scratch:
+        """Rename a directory on disk, after which no worker can write; return it under its new name."""
+        if not self.location.is_local:
+            return self
+        store, directory = self.below_root()
+        store.rename_directory(directory, f"{directory}{_CLOSED}")
+        return Scratch(replace(self.location, uri=f"{self.location.uri}{_CLOSED}"))
 
     def write(self, kind: str, data: bytes) -> str:
         """Write a new file and return its name. Two attempts at a task never write the same file."""
         name = f"{kind}-{new_ulid()}"
-        ObjectStore(self.location).create(name, data, durable=False)
+        if self.is_created:
+            ObjectStore(self.location).create_inside(name, data)
+        else:
+            ObjectStore(self.location).create(name, data, durable=False)
         return name
 
     def write_batches(self, kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ScratchFile:
@@ -65,18 +88,24 @@ class Scratch:
         """Read some bytes of a file."""
         return read_bytes(self.location.child(name), start, length)
 
+    def below_root(self) -> tuple[ObjectStore, str]:
+        """Return the store of the graph, and the path of the directory."""
+        root = self.location.root_uri
+        return ObjectStore(replace(self.location, uri=root, root="")), self.location.uri.removeprefix(f"{root}/")
+
 
 @contextmanager
 def open_scratch(root: Location) -> Iterator[Scratch]:
     """Open a new directory and delete it at the end. On disk it is created with its first file."""
     directory = f"{SCRATCH}/{new_ulid()}"
+    scratch = Scratch(root.child(directory))
     try:
-        yield Scratch(root.child(directory))
+        yield scratch
     finally:
-        store = ObjectStore(root)
         try:
+            store, closed_directory = scratch.close().below_root()
             failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
-            store.delete_below(directory)
+            store.delete_below(closed_directory)
             store.remove_empty_directory(SCRATCH)
         except OmnigraphError as error:
             logger.warning("%s is left for cleanup: %s", directory, error.message)

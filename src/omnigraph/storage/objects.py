@@ -24,6 +24,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
+from omnigraph.base.errors import RefusedError
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.local_tree import remove_empty_directories, require_no_link, unlink_files, walk_tree
@@ -94,6 +95,32 @@ class ObjectStore:
                 return self.read(path) == data
             return True
 
+    def create_directory(self, path: str) -> bool:
+        """On disk, create a directory and the one above it; return False if that is impossible here."""
+        if not self.location.is_local or not self._root.is_dir():
+            return False
+        with suppress(OSError, RefusedError):
+            require_no_link(self.location, posixpath.dirname(path))
+            Path(self._root, path).mkdir(parents=True)
+            return True
+        return False
+
+    def create_inside(self, path: str, data: bytes) -> None:
+        """On disk, create a file under a new name in an existing directory; raise if the directory was renamed."""
+        with self._errors("write", path):
+            announce("object.create", path)
+            target = self._root / path
+            draft = _draft_of(target)
+            draft.write_bytes(data)
+            draft.rename(target)
+
+    def rename_directory(self, path: str, new_path: str) -> None:
+        """On disk, rename a directory; do nothing if it does not exist, or through a link."""
+        if self.location.is_local:
+            with self._errors("rename a directory", path), suppress(FileNotFoundError):
+                require_no_link(self.location, posixpath.dirname(path))
+                Path(self._root, path).rename(self._root / new_path)
+
     def read(self, path: str) -> bytes | None:
         """Return the object's bytes, or None if it does not exist."""
         with self._errors("read an object", path):
@@ -148,10 +175,17 @@ class ObjectStore:
                 require_bucket(missing)
 
     def delete_below(self, prefix: str) -> int:
-        """Delete every object below a directory, and on disk empty directories but no links. Return how many."""
+        """Delete every object below a directory, and on disk empty directories but no links. Return how many.
+
+        On disk, files that a killed process did not complete are deleted too.
+        """
         entries = self.list(prefix, with_links=False)
         for entry in entries:
             self.delete(entry.path)
+        if self.location.is_local:
+            with self._errors("delete objects", prefix):
+                drafts = [path for path, _ in walk_tree(self.location, prefix) if _UNFINISHED.fullmatch(path)]
+                unlink_files(self.location, [posixpath.join(prefix, path) for path in drafts])
         self.remove_empty_directories(prefix)
         return len(entries)
 
@@ -183,7 +217,7 @@ class ObjectStore:
 def _create_synced(root: Path, path: str, data: bytes) -> None:
     """Create a file that has its content on disk before it has its name; delete it again if it cannot be synced."""
     target = root / path
-    draft = target.with_name(f"{target.name}#{randbits(_DRAFT_BITS)}")
+    draft = _draft_of(target)
     try:
         with _open_draft(draft) as file:
             file.write(data)
@@ -196,6 +230,11 @@ def _create_synced(root: Path, path: str, data: bytes) -> None:
     except SyncError:
         target.unlink(missing_ok=True)
         raise
+
+
+def _draft_of(target: Path) -> Path:
+    """Return the name of a file that is not complete yet."""
+    return target.with_name(f"{target.name}#{randbits(_DRAFT_BITS)}")
 
 
 def _open_draft(draft: Path) -> BinaryIO:

@@ -8,19 +8,21 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
-from omnigraph.base.errors import ConflictError, ContentError
+from omnigraph.base.errors import ConflictError, ContentError, OmnigraphError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import InputSource
-from omnigraph.pipeline.load.tasks import WRITTEN, LoadTask
+from omnigraph.pipeline.load.tasks import LoadTask
+from omnigraph.pipeline.load.written import WRITTEN
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
@@ -165,17 +167,70 @@ def test_scratch_file_of_another_user_is_ignored(
     assert list(people(root)) == ["kept"]
 
 
-def test_interrupt_while_tasks_run(root: Location, tmp_path: Path, kind: type[InputSource]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "mode", "step"),
+    [
+        (InputSource, LoadMode.APPEND, "load_piece"),
+        (BucketedSource, LoadMode.APPEND, "load_piece"),
+        (BucketedSource, LoadMode.MERGE, "check_ids"),
+    ],
+)
+def test_interrupt_while_tasks_run(
+    root: Location, tmp_path: Path, *, kind: type[InputSource], mode: LoadMode, step: str
+) -> None:
     """Some tasks have written files, and their parts are never returned."""
+    load(root, LoadRequest(source=source(person(tmp_path, "kept")), mode=LoadMode.APPEND, actor="ada"), in_place)
 
     def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        in_place(function, tasks)
-        raise KeyboardInterrupt
+        results = in_place(function, tasks)
+        if function.__name__ == step:
+            raise KeyboardInterrupt
+        return results
 
     if root.scheme is Scheme.MEMORY:
         pytest.skip("its workers are in the same process")
     before = files(root)
-    request = LoadRequest(source=source(person(tmp_path, "mine"), kind=kind), mode=LoadMode.APPEND, actor="ada")
+    request = LoadRequest(source=source(person(tmp_path, "mine", "kept"), kind=kind), mode=mode, actor="ada")
     with pytest.raises(KeyboardInterrupt):
         load(root, request, interrupted)
     assert files(root) == before
+
+
+@pytest.mark.parametrize("late", ["load_piece", "check_ids"])
+@pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.MERGE])
+def test_task_that_runs_after_the_end_of_its_load_leaves_nothing(
+    local_location: Location, tmp_path: Path, mode: LoadMode, late: str
+) -> None:
+    """Spark reports that a job is cancelled before it stops the processes of the tasks."""
+    og.init(local_location.uri, SCHEMA, actor="ada")
+    load(
+        local_location,
+        LoadRequest(source=source(person(tmp_path, "kept")), mode=LoadMode.APPEND, actor="ada"),
+        in_place,
+    )
+    before = everything(local_location)
+    running: list[Callable[[], object]] = []
+
+    def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        if function.__name__ != late:
+            return in_place(function, tasks)
+        running.extend(partial(function, task) for task in tasks)
+        raise KeyboardInterrupt
+
+    request = LoadRequest(
+        source=source(person(tmp_path, "mine"), kind=BucketedSource), mode=mode, actor="ada", errors=lambda _: None
+    )
+    with pytest.raises(KeyboardInterrupt):
+        load(local_location, request, interrupted)
+    assert running
+    for run in running:
+        with pytest.raises(OmnigraphError):
+            run()
+    assert everything(local_location) == before
+    assert list(people(local_location)) == ["kept"]
+
+
+def everything(root: Location) -> set[Path]:
+    """Return every file and directory of the graph except its locks."""
+    folder = Path(root.uri)
+    return {path for path in folder.rglob("*") if "__locks" not in path.parts}

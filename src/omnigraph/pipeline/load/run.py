@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -51,8 +51,9 @@ from omnigraph.pipeline.load.change import LoadedInput, LoadedType, LoadMode, ch
 from omnigraph.pipeline.load.keys import Buckets
 from omnigraph.pipeline.load.rejects import ErrorStream, ErrorWriter, merge_errors
 from omnigraph.pipeline.load.source import LoadSource
-from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
+from omnigraph.pipeline.load.tasks import LoadShape
 from omnigraph.pipeline.load.upsert import UpsertPart, count_present, replace_rows
+from omnigraph.pipeline.load.written import WRITTEN, WrittenNote
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.task_errors import decode_failure
 from omnigraph.storage.lance.dataset import Dataset, DatasetVersion
@@ -254,7 +255,7 @@ class _Load:
             for alias, target in self._targets.items()
         )
         if not is_unchanged:
-            self._discard()
+            self._discard(is_last=False)
             return self.stage(area)
         try:
             self._discard_upserts()
@@ -272,7 +273,7 @@ class _Load:
         raise conflict
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
-        scratch = None if self._scratch.location.scheme is Scheme.MEMORY else self._scratch
+        scratch = None if self._scratch.location.scheme is Scheme.MEMORY else self._create_scratch()
         shape = LoadShape(
             catalog_json=snapshot.schema.catalog_json,
             targets={} if self._merges else self._versions(),
@@ -292,6 +293,13 @@ class _Load:
         if failure is not None:
             raise decode_failure(failure)
         return self._loaded
+
+    def _create_scratch(self) -> Scratch:
+        """Create the directory for workers, so that it is not created by one that is late."""
+        self._scratch = self._scratch.create()
+        if self._buckets is not None:
+            self._buckets = replace(self._buckets, scratch=self._scratch)
+        return self._scratch
 
     def _versions(self) -> dict[str, DatasetVersion]:
         return {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
@@ -385,11 +393,11 @@ class _Load:
             case LoadMode.MERGE | LoadMode.PATCH:
                 return _merge_counts(table, loaded_type, _count_present(table, version.open(), loaded_type))
 
-    def _discard(self) -> None:
-        """Delete what workers wrote: nothing else references it."""
+    def _discard(self, *, is_last: bool = True) -> None:
+        """Delete what workers wrote: nothing else references it. `is_last`: the load ends, and late tasks fail."""
         for loaded_type in self._loaded.types if self._loaded is not None else ():
             self._delete(loaded_type.entity.alias, file_names(loaded_type.fragments))
-        self._delete_noted()
+        self._delete_noted(is_last=is_last)
         self._discard_upserts()
         for target in self._targets.values():
             discard_fork(target)
@@ -401,10 +409,11 @@ class _Load:
                 self._delete(alias, file_names(part.fragments))
         self._checked = None
 
-    def _delete_noted(self) -> None:
+    def _delete_noted(self, *, is_last: bool) -> None:
         """Delete what tasks wrote that returned no part, because the load was interrupted or another task failed."""
         try:
-            stored = list(self._scratch.read_all(WRITTEN))
+            scratch = self._scratch.close() if is_last else self._scratch
+            stored = list(scratch.read_all(WRITTEN))
         except OmnigraphError as error:
             logger.warning("staged files are left for cleanup: %s", error.message)
             return

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -29,23 +28,13 @@ from omnigraph.pipeline.load.inputs.files import require_unchanged
 from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
 from omnigraph.pipeline.load.patch import read_existing
 from omnigraph.pipeline.load.rejects import ErrorWriter
+from omnigraph.pipeline.load.written import note_written
 from omnigraph.pipeline.runner import TaskSize, report_partial, task
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
-from omnigraph.storage.lance.delete import file_names
 from omnigraph.storage.lance.stage import write_rows
-
-WRITTEN: Final = "written"
-"""The kind of scratch files that record written fragments."""
-
-
-class WrittenNote(msgspec.Struct, frozen=True):
-    """The content of such a file: the data files that a task wrote for a type."""
-
-    alias: str
-    files: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +249,6 @@ class _TypeRows:
     def _write(self) -> None:
         dataset = self.shape.targets[self.entity.alias].open()
         written = write_rows(dataset, pa.Table.from_batches(self.batches))
-        if self.shape.notes is not None:
-            self.shape.notes.write(WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written))))
+        note_written(self.shape.notes, self.entity.alias, dataset, written)
         self.fragments += written
         self.batches, self.pending_bytes = [], 0

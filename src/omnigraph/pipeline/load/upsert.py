@@ -20,6 +20,7 @@ from omnigraph.arrow.hashing import Hashes, HashPrefilter, digest_rows
 from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, graph_section, read_slices, whole_column
+from omnigraph.pipeline.load.written import note_written
 from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -70,11 +71,14 @@ def upsert_bucket(
     target: DatasetVersion, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
 ) -> UpsertPart:
     """Write the rows. The writer receives the addresses of the rows that they replace."""
-    dataset = target.open()
+    dataset, notes = target.open(), writer.buckets.scratch
     if graph is None:
-        return UpsertPart(0, 0, tuple(stage.write_rows(dataset, rows)))
+        fragments = stage.write_rows(dataset, rows)
+        note_written(notes, alias, dataset, fragments)
+        return UpsertPart(0, 0, tuple(fragments))
     matches = _match_rows(rows, graph)
     fragments = _write_matches(dataset, matches)
+    note_written(notes, alias, dataset, fragments)
     if matches.moved.num_rows:
         addresses = matches.replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
         groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
