@@ -101,7 +101,9 @@ def check_searches(graph: og.Graph, query: tuple[str, list[int], int]) -> None:
                 event(f"predicate {mode}")
     body = f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {vector}) as s }} limit 3"
     assert ask(snapshot, body, BY_INDEX) == ask(snapshot, body, EXACTLY)
-    # Lance's statistics differ from those of the table after writes, so only the rows are equal.
-    body = f'match {{ $d: D }} return {{ $d.k, bm25($d.t, "{text}") as s }} limit {ROWS_MAX}'
-    by_index, exact = ({key for key, _ in ask(snapshot, body, options)} for options in (BY_INDEX, EXACTLY))
-    assert by_index == exact
+    every = dict(ask(snapshot, f'match {{ $d: D }} return {{ $d.k, bm25($d.t, "{text}") as s }} limit 99', EXACTLY))
+    for condition, limit in (("", ROWS_MAX), ("", 3), (f"$d.n < {bound}", 5)):
+        body = f'match {{ $d: D {condition} }} return {{ $d.k, bm25($d.t, "{text}") as s }} limit {limit}'
+        by_index, exact = (ask(snapshot, body, options) for options in (BY_INDEX, EXACTLY))
+        assert [score for _, score in by_index] == pytest.approx([score for _, score in exact], rel=1e-5)
+        assert dict(by_index) == pytest.approx({key: every[key] for key, _ in by_index}, rel=1e-5)

@@ -13,8 +13,10 @@ from lance.query import MatchQuery, PhraseQuery
 from omnigraph.engine.columns.scores import WordQuery, bm25_of_texts
 from omnigraph.schema.property_types import IndexKind, TextOptions
 from omnigraph.storage.lance.commit import commit_branch, commit_staged
+from omnigraph.storage.lance.compaction import rewrite_fragments, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.lance.indexes import IndexPlan, IndexSpec, build_index_segment, commit_index_segments, plan_index
+from omnigraph.storage.lance.search import IndexedTexts, read_indexed_texts
 from omnigraph.storage.lance.stage import stage_upsert
 from omnigraph.storage.lance.words import PLAIN_WORDS, count_words, fuzzy_words
 from omnigraph.storage.location import Location
@@ -132,6 +134,44 @@ def test_scores_equal_the_formula_over_segments(indexed: Dataset) -> None:
     scanner = indexed.native.scanner(columns=["_score"], full_text_query=MatchQuery("red hen red", "t"))
     scores = np.sort(scanner.to_table().column("_score").to_numpy())
     np.testing.assert_allclose(scores, expected[: len(scores)], rtol=1e-5)
+
+
+def test_the_files_of_a_text_index_have_the_words_of_each_text(indexed: Dataset) -> None:
+    """Also of deleted and updated rows, whose row ids tell them apart: statistics of a table need no text."""
+    staged = stage_delete(indexed, "n < 10")
+    assert staged is not None
+    dataset = update(append(commit_staged(indexed, staged), 120), [20, 21], "red fox hen", [1.0] * SIZE)
+    for handle in (dataset, append(commit_branch(dataset, "g-1"), 200)):
+        covered = handle.read(["t"], "n >= 10 AND n < 120 AND n <> 20 AND n <> 21").column("t").to_pylist()
+        words = sum(len(str(text).split()) for text in covered)
+        uncovered = tuple(handle.fragment_rows())[2:]
+        expected = IndexedTexts(entries=120, texts=108, words=words, uncovered=uncovered)
+        assert read_indexed_texts(handle, "t") == expected
+        assert not expected.has_table_scores
+    assert read_indexed_texts(indexed, "t").has_table_scores
+
+
+def test_the_texts_of_an_index_are_read_from_a_store(durable_location: Location) -> None:
+    dataset = add_segment(create_dataset(durable_location, rows(0, 60)), TEXT, [0])
+    words = sum(len(str(text).split()) for text in dataset.read(["t"]).column("t").to_pylist())
+    assert read_indexed_texts(dataset, "t") == IndexedTexts(entries=60, texts=60, words=words, uncovered=())
+
+
+def test_identities_of_a_text_query_include_deleted_rows(indexed: Dataset) -> None:
+    """After their deletion was compacted. If this fails: `search_batches` can read identities instead of addresses."""
+    staged = stage_delete(indexed, "n < 30")
+    assert staged is not None
+    dataset = commit_staged(indexed, staged)
+    rewrite = rewrite_fragments(dataset, [0], 1_000)
+    dataset = commit_staged(dataset, stage_rewrite(dataset, [rewrite.numbered(2)]))
+    query = MatchQuery("red", "t")
+    live = len(scanned_ids(dataset, "red"))
+    scanner: Any = dataset.native.scanner
+    counts = [
+        scanner(columns=[], full_text_query=query, **{name: True}).to_table().num_rows
+        for name in ("with_row_id", "with_row_address")
+    ]
+    assert counts[0] > counts[1] == live
 
 
 def test_a_fuzzy_query_does_not_find_uncovered_rows(indexed: Dataset) -> None:

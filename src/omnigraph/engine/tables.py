@@ -24,9 +24,10 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.schema.property_types import IndexKind, TextOptions
-from omnigraph.storage.lance.dataset import Dataset, any_of, column_text
-from omnigraph.storage.lance.indexes import Degraded, IndexSpec, count_indexed_texts, coverage_of, read_indexes
-from omnigraph.storage.lance.search import VectorQuery, WordsQuery, search_batches
+from omnigraph.storage.lance.dataset import Dataset, any_of
+from omnigraph.storage.lance.indexes import Degraded, IndexSpec, coverage_of, read_indexes
+from omnigraph.storage.lance.search import IndexedTexts, VectorQuery, WordsQuery, read_indexed_texts, search_batches
+from omnigraph.storage.lance.words import WordRules
 from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
@@ -99,11 +100,11 @@ class TableReader:
         return None if new_columns is None else columns | new_columns
 
     def cached_statistics(
-        self, column: str, query: WordQuery, count: Callable[[WordQuery], TextStatistics]
+        self, column: str, query: WordQuery, count: Callable[[WordQuery], TextStatistics], source: str = "words"
     ) -> TextStatistics:
         """Return the statistics of a column for the words in a query; `count` counts those that are not cached."""
         words, options = query.words, query.rules.options.text
-        keys: dict[str, Key] = {word: (self.key, "words", column, options, word) for word in words}
+        keys: dict[str, Key] = {word: (self.key, source, column, options, word) for word in words}
         cached = {word: self._cache.get(key, TextStatistics) for word, key in keys.items()}
         present = {word: statistics for word, statistics in cached.items() if statistics is not None}
         if len(present) == len(words):
@@ -142,17 +143,41 @@ class TableReader:
             self._cache.put(key, count, _MARK_BYTES + len(where))
         return count
 
-    def indexes_only_live_texts(self, name: str) -> bool:
-        """Return whether the text index of a column, which covers all rows, has no deleted rows; it is cached.
-
-        The index keeps rows that were deleted before a compaction. So it may have no more texts than have a word.
-        """
+    def indexed_texts(self, name: str) -> IndexedTexts:
+        """Return what the text index of a column contains; it is cached."""
         key: Key = (self.key, "indexed texts", name)
-        indexed = self._cache.get(key, int)
+        indexed = self._cache.get(key, IndexedTexts)
         if indexed is None:
-            indexed = count_indexed_texts(self.dataset(), name)
+            indexed = read_indexed_texts(self.dataset(), name)
             self._cache.put(key, indexed, _MARK_BYTES)
-        return indexed == self.count_matching(f"regexp_like({column_text(name)}, '[\\pL\\pN]')")
+        return indexed
+
+    def indexed_statistics(self, name: str, query: WordQuery, text: str) -> TextStatistics:
+        """Return the statistics of a column with a text index for the words in a text; read only uncovered texts."""
+        spellings = query.rules.spellings(text)
+
+        def count(counted: WordQuery) -> TextStatistics:
+            texts_by_word = {
+                word: self.count_found(WordsQuery(column=name, text=spellings[word])) for word in counted.words
+            }
+            return replace(self._count_words(name, query.rules), texts_by_word=texts_by_word)
+
+        return self.cached_statistics(name, query, count, "indexed words")
+
+    def _count_words(self, name: str, rules: WordRules) -> TextStatistics:
+        key: Key = (self.key, "indexed words", name, rules.options.text)
+        statistics = self._cache.get(key, TextStatistics)
+        if statistics is None:
+            indexed, query = self.indexed_texts(name), WordQuery((), (), rules)
+            statistics = TextStatistics(indexed.texts, indexed.words, {})
+            for batch in self._until_deadline(self.dataset().read_fragments(indexed.uncovered, [name])):
+                statistics += query.statistics(query.count(batch.column(name)))
+            self._cache.put(key, statistics, _STATISTICS_BYTES)
+        return statistics
+
+    def count_found(self, query: WordsQuery, where: str | None = None) -> int:
+        """Return the number of rows that pass the filter and match a query."""
+        return sum(batch.num_rows for batch in self.search((), query, where))
 
     def text_bytes(self, name: str) -> int:
         """Return about how many bytes the texts of a column have, from its first rows; it is cached."""

@@ -43,12 +43,7 @@ INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 100 candidates"
         ({"kind": IndexKind.INVERTED, "index": TEXT, "matching_bytes": 1, "has_table_scores": True}, None),
         ({"kind": IndexKind.INVERTED, "index": PARTIAL}, None),
         ({"kind": IndexKind.INVERTED, "index": TEXT, "is_filtered": True}, None),
-        ({"kind": IndexKind.INVERTED, "index": PARTIAL, "is_filtered": True}, "rows uncovered"),
-        (
-            {"kind": IndexKind.INVERTED, "index": PARTIAL, "is_filtered": True, "forced": SearchPath.INDEX},
-            "rows uncovered",
-        ),
-        ({"kind": IndexKind.INVERTED, "index": TEXT, "matching_bytes": LARGE - 1, "is_filtered": True}, "below 64 MiB"),
+        ({"kind": IndexKind.INVERTED, "index": PARTIAL, "is_filtered": True}, None),
         ({"is_filtered": True}, None),
         ({"forced": SearchPath.EXACT}, "requested"),
         ({"is_exact": True}, "requested"),

@@ -73,6 +73,14 @@ def test_options_change_words_as_in_lance(options: TextOptions, text: str, words
     assert tokens_of_lance(text, rules) == words
 
 
+@given(TEXTS, st.sampled_from([TextOptions(), FOLDED, GERMAN, ENGLISH]))
+def test_a_spelling_is_the_word_in_lance(text: str, options: TextOptions) -> None:
+    """A word itself may not be: `i\u0307stanbul` is two words, and the ending of a word without ending is removed."""
+    rules = WordRules(options)
+    for word, spelling in rules.spellings(text).items():
+        assert tokens_of_lance(spelling, rules) == [word]
+
+
 def test_lance_removes_endings_before_accents() -> None:
     """If this fails: Lance folds before it stems, and the schema can allow `ascii_folding` and `stem` together."""
     both = WordRules(TextOptions(ascii_folding=True, stem="english"))

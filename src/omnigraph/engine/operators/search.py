@@ -48,6 +48,8 @@ _FLOAT_BYTES: Final = 4
 _ZERO_DISTANCE: Final = 1.0
 _MARGINS: Final = (16, 256, 4_096)
 """How many more rows an index is asked for, one after another until the last score is worse than the requested ones."""
+_RESCORED_MIN: Final = 64
+"""How many candidates more than twice the rows an index is asked for if its scores are not those of the table."""
 
 Scorer = Callable[[Frame], Scores]
 
@@ -215,17 +217,17 @@ def plan_ranked(
         forced=context.options.search,
     )
     if isinstance(score, ex.Bm25):
-        size, facts, index = reader.text_bytes(column.column), reader.facts(), request.index
-        is_covered = index is not None and index.is_usable(column.text) and not index.uncovered_fragments
+        size, index = reader.text_bytes(column.column), request.index
         has_table_scores = (
-            is_covered
+            index is not None
+            and index.is_usable(column.text)
             and size <= limits.SEARCH_EXACT_BYTES  # above, the index is used whatever it scores
             and reader.row_count > limits.ENGINE_EAGER_ROWS_MAX
-            and not facts.has_deleted_rows
-            and reader.indexes_only_live_texts(column.column)
+            and not index.uncovered_fragments
+            and not reader.facts().has_deleted_rows
+            and reader.indexed_texts(column.column).has_table_scores
         )
-        request = replace(request, matching_bytes=size, has_table_scores=has_table_scores)
-        choice = choose_ranked(replace(request, is_filtered=bool(pushed)))
+        choice = choose_ranked(replace(request, matching_bytes=size, has_table_scores=has_table_scores))
         words = WordsQuery(column=column.column, text=str(value), count=count)
         return RankedPlan(choice, IndexedSearch(scan, words, where))
     assert isinstance(column.type, VectorType)
@@ -256,58 +258,69 @@ def _read_best(
 
     Equal scores are ordered by id, so all rows with the last requested score are needed.
     """
+    reader, entity = context.reader(indexed.scan.entity.table), indexed.scan.entity
     is_vector = isinstance(indexed.query, VectorQuery)
+    has_scores = isinstance(indexed.query, WordsQuery) and reader.indexed_texts(indexed.query.column).has_table_scores
+    order = ranked.score.name if is_vector else f"{entity.name}.{SCORE}"
     has_score = ex.IsNull(ranked.order.keys[0].expression, negated=True)  # true for all rows of an index
     conditions = tuple(part for part in ranked.conditions if part != has_score)
+    scorers = {
+        part.name: (part.expression, _make_index_scorer(part.expression, ranked, context))
+        for part in ranked.search.scores
+        if part != ranked.score or not has_scores
+    }
+    reads = {ref.name for score, _ in scorers.values() for ref in columns_of(score)}
+    names = output_columns(entity, indexed.scan.columns, needed | reads)
     for margin in _MARGINS:
-        requested = count + margin
-        rows = _read_scored(ranked, replace(indexed, query=replace(indexed.query, count=requested)), needed, context)
+        requested = count + (margin if is_vector or has_scores else max(margin, count + _RESCORED_MIN))
+        rows = _read_rows(replace(indexed, query=replace(indexed.query, count=requested)), names, context)
+        columns: dict[str, Column] = {}
+        if has_scores:
+            columns[ranked.score.name] = rows.array(order).cast(pa.float64())
+        for name, (_, scorer) in scorers.items():
+            scores = scorer(rows)
+            columns[name] = array_with_nulls(scores, np.isnan(scores))
+        rows = rows.with_columns(columns)
         matching = rows.filter(condition_mask(conditions, rows)) if conditions else rows
-        last, scores = (part.array(ranked.score.name).to_numpy() for part in (rows, matching))
+        last, own = (part.array(order).to_numpy() for part in (rows, matching))
         if is_vector:
             # An index returns no zero vector, whose distance is 1.
             worst = last.max(initial=0.0) if rows.length == requested else np.inf
-            is_better = scores < min(worst, _ZERO_DISTANCE)
+            is_better = own < min(worst, _ZERO_DISTANCE)
         else:
-            is_better = scores > last.min(initial=np.inf)
+            is_better = own > last.min(initial=np.inf)
         if np.count_nonzero(is_better) >= count:
             return matching
-        if not is_vector and rows.length < requested and _has_all_rows(indexed, rows.length, context):
+        # A limited search also counts deleted rows, so fewer rows than requested may not be all.
+        if (
+            isinstance(indexed.query, WordsQuery)
+            and rows.length < requested
+            and rows.length == reader.count_found(replace(indexed.query, count=None), indexed.where)
+        ):
             return matching
     return None
 
 
-def _has_all_rows(indexed: IndexedSearch, count: int, context: ExecutionContext) -> bool:
-    """Return whether no more rows than these match: a limited search also counts deleted rows."""
-    assert isinstance(indexed.query, WordsQuery)
-    reader, rows = context.reader(indexed.scan.entity.table), 0
-    for batch in reader.search(("id",), replace(indexed.query, count=None), indexed.where):
-        rows += batch.num_rows
-        if rows > count:
-            return False
-    return True
+def _make_index_scorer(score: ex.Score, ranked: RankedSearch, context: ExecutionContext) -> Scorer:
+    """Return the function that scores the rows of an index search; BM25 of the same column reads no other rows."""
+    column = ranked.score.expression.column if isinstance(ranked.score.expression, ex.Bm25) else None
+    if not isinstance(score, ex.Bm25) or score.column != column:
+        return make_scorer(score, ranked.search, context)
+    assert isinstance(ranked.search.input, op.Scan), "an index search reads one table"
+    assert isinstance(score.query, ex.Literal), "the plan is bound"
+    reader, text = context.reader(ranked.search.input.entity.table), str(score.query.value)
+    query = WordQuery.of(text, score.column.text)
+    if not query.words:
+        return lambda frame: np.full(frame.length, np.nan)
+    statistics = reader.indexed_statistics(score.column.column, query, text)
+    return lambda frame: bm25_of_texts(frame.columns[score.column.name], query, statistics)
 
 
-def _read_scored(
-    ranked: RankedSearch, indexed: IndexedSearch, needed: RequiredColumns, context: ExecutionContext
-) -> Frame:
-    """Read the rows of a query to an index and add all scores."""
-    search, scan, entity = ranked.search, indexed.scan, indexed.scan.entity
-    has_score = isinstance(indexed.query, WordsQuery)  # then the text itself is not needed
-    computed = [part for part in search.scores if part != ranked.score or not has_score]
-    reads = {ref.name for part in computed for ref in columns_of(part.expression)}
-    names = output_columns(entity, scan.columns, needed | reads)
-    reader = context.reader(entity.table)
+def _read_rows(indexed: IndexedSearch, names: tuple[str, ...], context: ExecutionContext) -> Frame:
+    entity = indexed.scan.entity
     frames = list(search_table(entity, names, indexed.query, indexed.where, context))
     context.budget.require_bytes(sum(frame.nbytes for frame in frames))
-    rows = concat_frames(frames or [_no_rows(reader, entity, names)])
-    columns: dict[str, Column] = {}
-    if has_score:
-        columns[ranked.score.name] = rows.array(f"{entity.name}.{SCORE}").cast(pa.float64())
-    for part in computed:
-        scores = make_scorer(part.expression, search, context)(rows)
-        columns[part.name] = array_with_nulls(scores, np.isnan(scores))
-    return rows.with_columns(columns)
+    return concat_frames(frames or [_no_rows(context.reader(entity.table), entity, names)])
 
 
 def _no_rows(reader: TableReader, entity: Entity, names: Sequence[str]) -> Frame:

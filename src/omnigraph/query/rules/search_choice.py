@@ -42,8 +42,8 @@ class RankedRequest:
     is_zero: bool = False
     """Whether the vector of the query is zero."""
     is_filtered: bool = False
-    """Whether a filter excludes rows: to read the rest from all parts of a table costs more than to read it whole, and
-    the statistics of uncovered texts are those of the rest."""
+    """Whether a filter excludes rows: to read the vectors of the rest from all parts of a table costs more than to read
+    it whole."""
     is_filter_sql: bool = True
     """Whether storage can evaluate all conditions on the rows."""
     has_table_scores: bool = False
@@ -73,15 +73,14 @@ class PredicateRequest:
 def choose_ranked(request: RankedRequest) -> SearchChoice:
     """Return the path of a ranked `nearest` or `bm25`."""
     is_vector = request.kind is IndexKind.VECTOR
-    is_part = is_vector and request.is_filtered  # `bm25` reads the texts of the whole table
-    bound = limits.SEARCH_FILTERED_BYTES if is_part else limits.SEARCH_EXACT_BYTES
+    bound = limits.SEARCH_FILTERED_BYTES if request.is_filtered else limits.SEARCH_EXACT_BYTES
     is_small = (
         request.matching_bytes <= bound and request.forced is not SearchPath.INDEX and not request.has_table_scores
     )
     if request.is_exact or request.forced is SearchPath.EXACT:
         return _exactly("requested")
     if is_small:
-        return _exactly("matching rows below 4 MiB" if is_part else "below 64 MiB")
+        return _exactly("matching rows below 4 MiB" if request.is_filtered else "below 64 MiB")
     if request.index is None:
         is_possible = not is_vector or request.vector_size % 8 == 0
         return _exactly("no index" if is_possible else "length is not a multiple of 8")
@@ -93,8 +92,6 @@ def choose_ranked(request: RankedRequest) -> SearchChoice:
         return _exactly(f"limit above {limits.SEARCH_INDEX_ROWS_MAX:,}")
     if not request.is_filter_sql:
         return _exactly("filter is not SQL")
-    if not is_vector and request.is_filtered and request.index.uncovered_fragments:
-        return _exactly("rows uncovered")
     details = _describe(request.index)
     if is_vector:
         details += f", {candidate_count(request.count):,} candidates"

@@ -31,7 +31,7 @@ from omnigraph.storage.files import list_tree
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.deletion_file import count_deleted_rows
 from omnigraph.storage.lance.durability import version_file
-from omnigraph.storage.lance.references import path_below
+from omnigraph.storage.lance.references import base_directories
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
@@ -122,7 +122,7 @@ def _open_version(location: Location, key: VersionKey) -> _OpenedVersion | Omnig
 
 def _references(dataset: Dataset) -> Iterator[_Reference]:
     with translate_errors("read the fragments", dataset.uri):
-        directory_of = _base_directories(dataset)
+        directory_of = base_directories(dataset)
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             rows = metadata.physical_rows
@@ -142,18 +142,11 @@ def _references(dataset: Dataset) -> Iterator[_Reference]:
                 yield _Reference(path=path, kind=FileKind.INDEX, size_bytes=segment.size_bytes)
 
 
-def _base_directories(dataset: Dataset) -> Callable[[int | None], str]:
-    """Return a function from a base to the directory of its files below the dataset's root."""
-    bases = {number: base.path for number, base in dataset.native.base_paths().items()}
-    own = "" if dataset.branch is None else f"tree/{dataset.branch}/"
-    return lambda base: own if base is None else path_below(bases[base], dataset.location)
-
-
 def _blob_columns(dataset: Dataset) -> Iterator[tuple[str, Any, list[str]]]:
     """Yield the path of each data file with blob columns, its fragment, and the names of these columns."""
     names = {field.name for field in dataset.schema if isinstance(field.type, BlobType)}
     ids = {field.id(): field.name() for field in dataset.native.lance_schema.fields() if field.name() in names}
-    directory_of = _base_directories(dataset)
+    directory_of = base_directories(dataset)
     for fragment in dataset.native.get_fragments() if ids else ():
         for file in fragment.metadata.files:
             if columns := [ids[number] for number in file.fields if number in ids]:

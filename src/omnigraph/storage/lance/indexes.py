@@ -245,12 +245,6 @@ class Degraded:
 Coverage = Indexed | Degraded
 
 
-def count_indexed_texts(dataset: Dataset, column: str) -> int:
-    """Return the number of texts in the text index of a column, with deleted ones."""
-    present = [index for index in read_indexes(dataset) if index.kind is IndexKind.INVERTED and index.column == column]
-    return sum(index.entries for index in count_entries(dataset, present))
-
-
 def count_entries(dataset: Dataset, indexes: Sequence[IndexDescription]) -> tuple[IndexDescription, ...]:
     """Return the indexes with the number of texts or vectors in each. Lance keeps those of deleted and old rows."""
     with translate_errors("read the statistics of an index", dataset.uri):

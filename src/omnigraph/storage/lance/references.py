@@ -9,7 +9,7 @@ it searches the bytes of a few version files for its name. Nothing here writes o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +72,13 @@ def read_referenced_files(
             is_deleted = pc.is_in(batch.column("version"), value_set=versions)
             by_retained |= _paths(batch.filter(pc.invert(is_deleted)), dataset.location)
     return ReferencedFiles(frozenset(by_retained), frozenset(by_any))
+
+
+def base_directories(dataset: Dataset) -> Callable[[int | None], str]:
+    """Return a function from a base to the directory of its files below the dataset's root."""
+    bases = {number: base.path for number, base in dataset.native.base_paths().items()}
+    own = "" if dataset.branch is None else f"tree/{dataset.branch}/"
+    return lambda base: own if base is None else path_below(bases[base], dataset.location)
 
 
 def path_below(base: str, root: Location) -> str:

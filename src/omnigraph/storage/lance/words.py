@@ -103,19 +103,11 @@ class WordRules:
 
     def split_texts(self, texts: Texts) -> tuple[Positions, Texts]:
         """Return the position of the text of each word, and the words in all texts in order; null has no words."""
-        texts = texts.fill_null("") if texts.null_count else texts
-        is_ascii: Any = pc.all(pc.string_is_ascii(texts))
-        # To compile the pattern for all alphabets takes longer than to split a few texts.
-        lists: Any = pc.split_pattern_regex(texts, _BETWEEN_ASCII_WORDS if is_ascii.as_py() else _BETWEEN_WORDS)
-        words: Any = pc.list_flatten(lists)
-        parents: Any = pc.list_parent_indices(lists)
-        is_word: Any = pc.not_equal(words, "")
-        words = words.filter(is_word)
-        text_of_word = parents.filter(is_word).to_numpy(zero_copy_only=False).astype(np.int32)
-        if is_ascii.as_py():
+        text_of_word, words, is_ascii = _split(texts)
+        if is_ascii:
             words = pc.ascii_lower(words)
         if self.options == PLAIN_TEXT:
-            return text_of_word, words if is_ascii.as_py() else _lower(words)
+            return text_of_word, words if is_ascii else _lower(words)
         # A text repeats its words, and a word keeps its case until here: Lance would split some in lower case again.
         encoded: Any = words.dictionary_encode()
         return text_of_word, self._normalize(encoded.dictionary).take(encoded.indices)
@@ -125,6 +117,12 @@ class WordRules:
         if text.isascii() and self.options == PLAIN_TEXT:
             return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
         return self.split_texts(pa.array([text], pa.utf8()))[1]
+
+    def spellings(self, text: str) -> dict[str, str]:
+        """Return the words in a query, each with a spelling in the text that an index of Lance makes the same word."""
+        _, spelled, _ = _split(pa.array([text], pa.utf8()))
+        words: list[Any] = self.split_query(text).to_pylist()
+        return dict(zip(words, spelled.to_pylist(), strict=True))
 
     def _normalize(self, words: Texts) -> Texts:
         """Return each word in lower case, without the accents and the ending that the options remove."""
@@ -139,6 +137,19 @@ class WordRules:
             assert len(tokens) == len(part), "Lance returns one token for each word"
             normalized += tokens
         return pa.array(normalized, pa.utf8())
+
+
+def _split(texts: Texts) -> tuple[Positions, Any, bool]:
+    """Return the position of the text of each word, the words in their own case, and whether all texts are ASCII."""
+    texts = texts.fill_null("") if texts.null_count else texts
+    is_ascii: Any = pc.all(pc.string_is_ascii(texts))
+    # To compile the pattern for all alphabets takes longer than to split a few texts.
+    lists: Any = pc.split_pattern_regex(texts, _BETWEEN_ASCII_WORDS if is_ascii.as_py() else _BETWEEN_WORDS)
+    words: Any = pc.list_flatten(lists)
+    parents: Any = pc.list_parent_indices(lists)
+    is_word: Any = pc.not_equal(words, "")
+    text_of_word = parents.filter(is_word).to_numpy(zero_copy_only=False).astype(np.int32)
+    return text_of_word, words.filter(is_word), bool(is_ascii.as_py())
 
 
 def _lower(words: Texts) -> Texts:
