@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from bench.harness import BenchmarkResult, read_result, report
+from bench.harness import BenchmarkResult, format_ratio, read_result, report
 from bench.page import write_page
 from bench.run import run_in_process
 
@@ -86,7 +86,7 @@ def _print_problems(results: list[BenchmarkResult]) -> None:
             print(f"{result.name}: {result.failure}", file=sys.stderr)
         for ratio in result.ratios:
             if not ratio.ok:
-                print(f"{result.name}: {ratio.name}: {ratio.ratio:.2f}, above its limit {ratio.limit}")
+                print(f"{result.name}: {ratio.name}: {format_ratio(result, ratio)}, above its limit {ratio.limit}")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """The ratios of one benchmark, or why it failed."""
+    """The ratios of one benchmark, or why it failed, and how long it took.
+
+    `earlier` has the ratios of the run before this one, by name, if it had the same sizes.
+    """
 
     name: str
     day: str
@@ -68,6 +71,8 @@ class BenchmarkResult:
     machine: Machine
     ratios: tuple[Ratio, ...] = ()
     failure: str | None = None
+    seconds: float = 0.0
+    earlier: dict[str, float] = field(default_factory=dict)
 
 
 def is_quick() -> bool:
@@ -115,6 +120,12 @@ def report(name: str, ratios: list[Ratio]) -> bool:
         print(f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {limit}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}")
     write_result(BenchmarkResult(name, _today(), is_quick(), this_machine(), tuple(ratios)))
     return all(ratio.ok for ratio in ratios)
+
+
+def format_ratio(result: BenchmarkResult, ratio: Ratio) -> str:
+    """Return a ratio as text, with that of the run before in parentheses."""
+    earlier = result.earlier.get(ratio.name)
+    return f"{ratio.ratio:.2f}" if earlier is None else f"{ratio.ratio:.2f} ({earlier:.2f})"
 
 
 def failed_result(name: str, failure: str) -> BenchmarkResult:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.harness import RESULTS, BenchmarkResult, Machine, Ratio
+from bench.harness import RESULTS, BenchmarkResult, Machine, Ratio, format_ratio
 from bench.plots import Plot, PlotKind, draw, plotted_ratios, rates_of
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 IN_README: Final = ("query", "commit")
+LONGEST_COUNT: Final = 5
 _FIRST: Final = ("first query",)
 
 
@@ -155,8 +156,12 @@ def _head(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     yield (
         "A ratio is our time over the time of the other side, both of one run, as medians of interleaved rounds where "
         "the action can be repeated; below 1 Omnigraph is faster. A busy machine changes times more than ratios. The "
-        "limit is the goal of a ratio."
+        "limit is the goal of a ratio. In parentheses is the ratio of the run before, if there was one."
     )
+    minutes = sum(result.seconds for result in results) / 60
+    longest = sorted(results, key=lambda result: -result.seconds)[:LONGEST_COUNT]
+    parts = ", ".join(f"`{result.name}` {result.seconds / 60:.1f}" for result in longest)
+    yield f"The benchmarks took {minutes:.0f} minutes. The longest took: {parts}."
     if any(result.quick for result in results):
         yield (
             "**A quick run, at small sizes** (`make bench BENCH=quick`): it shows that all benchmarks run. The limits "
@@ -171,7 +176,8 @@ def _machine(machine: Machine) -> str:
 
 def _above_limit(results: Sequence[BenchmarkResult]) -> str:
     rows = [
-        f"| {result.name} | {ratio.name} | {ratio.ratio:.2f} | {ratio.limit:g} | {ratio.ratio / ratio.limit - 1:.0%} |"
+        f"| {result.name} | {ratio.name} | {format_ratio(result, ratio)} | {ratio.limit:g} "
+        f"| {ratio.ratio / ratio.limit - 1:.0%} |"
         for result in results
         for ratio in result.ratios
         if ratio.limit is not None and not ratio.ok
@@ -214,7 +220,7 @@ def _table(result: BenchmarkResult) -> Iterator[str]:
     yield f"| {result.name} | ratio | limit | | |"
     yield "|---|---|---|---|---|"
     for ratio in result.ratios:
-        yield f"| {ratio.name} | {ratio.ratio:.2f} | {_limit(ratio)} | {_mark(ratio)} | {ratio.detail} |"
+        yield f"| {ratio.name} | {format_ratio(result, ratio)} | {_limit(ratio)} | {_mark(ratio)} | {ratio.detail} |"
 
 
 def _limit(ratio: Ratio) -> str:

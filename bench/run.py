@@ -1,8 +1,8 @@
 """Runs one benchmark in a separate process, with a time limit.
 
-In: the name of a benchmark. Out: its stored result, or a failed result. Its temporary directory is deleted after the
-run; its stderr is in `bench/results/<name>.log`. A benchmark above the time limit is interrupted, so that it can stop
-its processes, and then its process group is killed.
+In: the name of a benchmark. Out: its stored result, with the ratios of the run before it, or a failed result. Its
+temporary directory is deleted after the run; its stderr is in `bench/results/<name>.log`. A benchmark above the time
+limit is interrupted, so that it can stop its processes, and then its process group is killed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -29,16 +30,21 @@ _ENVIRONMENT: Final = {"OMNIGRAPH_HOME": str(RESULTS / "home"), "OMNIGRAPH_CLASS
 def run_in_process(name: str) -> BenchmarkResult:
     """Run a benchmark; store and return its result, or why it failed."""
     seconds_max = sized(SECONDS_MAX, QUICK_SECONDS_MAX)
+    before = read_result(name)
     result_path(name).unlink(missing_ok=True)
     log = RESULTS / f"{name}.log"
     print(f"{name}: at most {seconds_max:,} s; progress is in {log}", flush=True)
     started = perf_counter()
     failure = run_command([sys.executable, "-m", "bench", "--here", name], seconds_max, log)
-    print(f"{name}: {perf_counter() - started:.0f} s\n", flush=True)
+    seconds = perf_counter() - started
+    print(f"{name}: {seconds:.0f} s\n", flush=True)
     result = read_result(name)
     if result is None or failure is not None:
         result = failed_result(name, failure or "returned no result")
-        write_result(result)
+    compared = before.ratios if before is not None and before.quick == result.quick else ()
+    earlier = {ratio.name: ratio.ratio for ratio in compared}
+    result = replace(result, seconds=seconds, earlier=earlier)
+    write_result(result)
     return result
 
 

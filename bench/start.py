@@ -37,7 +37,8 @@ LIMITS: Final = {
     SMALLEST: (READS, None),
 }
 _WITHOUT_PANDAS: Final = """\
-import os
+import gc, os
+gc.set_threshold(250_000, 50, 100)
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from omnigraph.cli.pandas_import import hide_pandas
 hide_pandas()

@@ -51,7 +51,16 @@ def test_missing_result_is_stored_as_failure(tmp_path: Path, monkeypatch: pytest
     assert result == read_result("nosuch")
     assert result.failure is not None
     assert result.failure.startswith("ended with 2: ")
-    assert result.ratios == ()
+    assert (result.ratios, result.earlier) == ((), {"of an earlier run": 1.0})
+    assert result.seconds > 0
+
+
+def test_ratios_of_a_run_with_other_sizes_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    report("nosuch", [Ratio("of an earlier run", 1.0, None, "")])
+    monkeypatch.setenv("BENCH", "quick")
+    assert run_in_process("nosuch").earlier == {}
 
 
 def test_report_is_stored_with_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

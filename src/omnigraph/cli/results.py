@@ -19,7 +19,6 @@ from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report
 from omnigraph.cli.output import Row, RowsFormat, write_json, write_rows, write_text
 from omnigraph.cli.progress import show_progress
-from omnigraph.cli.target import read_settings
 
 Document = Callable[[], Any]
 """Returns the document of `--json`: a struct of `wire`, or plain values."""
@@ -80,6 +79,8 @@ class RowsOutput(Notices):
     def format(self) -> RowsFormat:
         """The chosen format. Default: the one of the operator file, or a table."""
         if self.rows_format is None and not self.as_json:
+            from omnigraph.cli.target import read_settings
+
             return RowsFormat(read_settings(self.context).output or RowsFormat.TABLE)
         return choose_format(self.rows_format, self.as_json)
 

@@ -15,12 +15,9 @@ from omnigraph.api.graph import Graph
 from omnigraph.api.history import TableNames, read_new_names
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError, UsageError
-from omnigraph.client import history
-from omnigraph.client.paging import plan_wait
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_named_commit, read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.wire.changes import ChangeFeedOutput, CommitChangesOutput, DiffOutput
 from omnigraph.wire.commits import (
     BranchCreateOutput,
     BranchDeleteOutput,
@@ -70,6 +67,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.rows.blobs import StoredBlob
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
+    from omnigraph.wire.changes import ChangeFeedOutput, CommitChangesOutput, DiffOutput
     from omnigraph.wire.maintenance import GraphHealthOutput
 
 
@@ -282,14 +280,20 @@ class LocalGraph:
 
     def list_commits(self, parameters: wr.CommitListParameters) -> CommitListOutput:
         """Return the newest commits of a branch."""
+        from omnigraph.client import history
+
         return history.list_commits(self._on(parameters.branch), parameters.limit)
 
     def get_commit(self, commit: str) -> CommitOutput:
         """Return a commit of any branch."""
+        from omnigraph.client import history
+
         return history.get_commit(self.graph, commit)
 
     def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
         """Return what a commit changed."""
+        from omnigraph.client import history
+
         return history.commit_changes(self.graph, commit, parameters, wide_as_text=self.wide_as_text)
 
     def poll_changes(self, parameters: wr.FeedParameters) -> ChangeFeedOutput:
@@ -297,6 +301,9 @@ class LocalGraph:
 
         An empty page waits for the next commit if the request asks for it. A server waits itself, without a thread.
         """
+        from omnigraph.client import history
+        from omnigraph.client.paging import plan_wait
+
         graph = self._on(parameters.branch)
         page = history.poll_changes(graph, parameters, wide_as_text=self.wide_as_text)
         wait = plan_wait(parameters, page)
@@ -309,10 +316,14 @@ class LocalGraph:
 
     def diff(self, parameters: wr.DiffParameters) -> DiffOutput:
         """Return what differs between two states."""
+        from omnigraph.client import history
+
         return history.diff_states(self.graph, parameters, wide_as_text=self.wide_as_text)
 
     def log(self, parameters: wr.LogParameters) -> LogOutput:
         """Return the commits of all branches."""
+        from omnigraph.client import history
+
         return history.read_page_of_log(self.graph, parameters)
 
     def head(self, branch: str) -> str:

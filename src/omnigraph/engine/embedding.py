@@ -8,17 +8,20 @@ provider may use a network.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from omnigraph.base.errors import UsageError
-from omnigraph.embedding.provider import AnyProvider, find_provider, require_model, require_provider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform, walk
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.provider import AnyProvider
 
 
 def embed_texts(plan: ReadPlan, provider: AnyProvider | None) -> ReadPlan:
@@ -27,6 +30,9 @@ def embed_texts(plan: ReadPlan, provider: AnyProvider | None) -> ReadPlan:
     parts = (part for step in searches for column in step.scores for part in walk(column.expression))
     if not any(isinstance(part, ex.Nearest) and part.embed for part in parts):
         return plan
+
+    from omnigraph.embedding.provider import find_provider, require_model, require_provider
+
     chosen = require_provider(provider or find_provider(os.environ), "the text of `nearest`")
     vectors: dict[tuple[str, int], tuple[float, ...]] = {}
 

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, action, hint
-from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.context import Trace
 from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
@@ -31,6 +30,9 @@ from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import reads_clock
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.provider import AnyProvider
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.embedding.provider import AnyProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.context import ExecutionContext, RequiredColumns, Trace
@@ -38,6 +37,9 @@ from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.ranked import find_ranked
 from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import PlanFacts
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.provider import AnyProvider
 
 DEFAULT_OPTIONS: Final = EngineOptions()
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, nulls, rows_where, take_rows, whole_array
+from omnigraph.arrow.columns import Column, Mask, bool_array, integer_array, nulls, rows_where, take_rows, whole_array
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
 from omnigraph.integrity import set_rules
@@ -140,7 +140,7 @@ class _BatchConverter:
         if self.existing is not None:
             mask &= ~self.existing.retained[definition.name]
         make: Any = pa.scalar
-        filled: Column = pc.if_else(pa.array(mask), make(definition.default, column.type), column)
+        filled: Column = pc.if_else(bool_array(mask), make(definition.default, column.type), column)
         return filled
 
 
@@ -187,7 +187,7 @@ class EmptyGraph:
     """A graph without rows: a new graph, or a type that is overwritten."""
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:  # noqa: ARG002
-        return pa.array(np.zeros(len(ids), dtype=np.bool_))
+        return bool_array(np.zeros(len(ids), dtype=np.bool_))
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:  # noqa: ARG002
         return pa.nulls(rows.num_rows, pa.utf8())
@@ -196,7 +196,7 @@ class EmptyGraph:
         return pa.nulls(len(ids), pa.utf8())
 
     def edge_counts(self, type_id: TypeId, sources: Column) -> Column:  # noqa: ARG002
-        return pa.array(np.zeros(len(sources), dtype=np.int64))
+        return integer_array(np.zeros(len(sources), dtype=np.int64))
 
 
 NO_IDS: Final[Column] = pa.array([], pa.utf8())

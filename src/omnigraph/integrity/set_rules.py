@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Rows, rows_where, take_rows
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bool_array, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.base.display import format_count
 from omnigraph.integrity.identity import key_text
@@ -122,7 +122,7 @@ def check_cardinality(
             property=FROM,
             message=message,
             rows=last[is_invalid],
-            values=counts.sources.filter(pa.array(is_invalid)),
+            values=counts.sources.filter(bool_array(is_invalid)),
         )
         for rule, message, is_invalid in checks
         if is_invalid.any()
@@ -145,7 +145,7 @@ def repeated_rows(keys: Column) -> tuple[Rows, Rows]:
         return valid_rows[later], valid_rows[earlier]
     hashes = hash_texts(keys)
     ordered = np.sort(hashes)
-    repeated_hashes = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    repeated_hashes = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(repeated_hashes):
         return NO_ROWS, NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.arrow.columns import bool_array, integer_array, take_rows
 from omnigraph.engine.columns.dictionary import Array, Codes, Mask
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.query.plan import expressions as ex
@@ -106,7 +107,7 @@ class Overlay:
         positions = np.array(sorted(last.values()), dtype=np.int64)
         is_replaced: Any = pc.is_in(self.ids, value_set=ids)
         self._filter(~is_replaced.to_numpy(zero_copy_only=False))
-        self._append(rows.take(pa.array(positions)), lines[positions], is_existing=False)
+        self._append(rows.take(integer_array(positions)), lines[positions], is_existing=False)
 
     def add_existing(self, rows: pa.Table, line: int) -> Mask:
         """Add rows of the table that no statement has changed; return a mask of exactly these rows."""
@@ -133,7 +134,7 @@ class Overlay:
         return new_ids
 
     def _filter(self, mask: Mask) -> None:
-        self.rows = self.rows.filter(pa.array(mask))
+        self.rows = self.rows.filter(bool_array(mask))
         self.lines, self.is_existing = self.lines[mask], self.is_existing[mask]
         self.stored_blobs = {name: is_stored[mask] for name, is_stored in self.stored_blobs.items()}
 
@@ -148,9 +149,8 @@ class Overlay:
 
 def _replace_values(column: Array, mask: Mask, value: Array) -> Array:
     """Return the column with new values where the mask is true; by `take`, because it supports all types."""
-    both: Any = pa.concat_arrays([column, value.cast(column.type)])
+    both = pa.concat_arrays([column, value.cast(column.type)])
     positions = np.arange(len(column))
     rows = np.flatnonzero(mask)
     positions[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
-    replaced: Array = both.take(pa.array(positions))
-    return replaced
+    return take_rows(both, positions)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.arrow.columns import bool_array
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.columns.dictionary import Array, Mask
 from omnigraph.engine.mutation.overlay import Overlay
@@ -130,7 +131,7 @@ def _existing_mask(snapshot: Snapshot, overlay: Overlay) -> Mask:
     inserted = ~overlay.is_existing
     if not overlay.entity.key or not inserted.any():
         return overlay.is_existing
-    ids: Any = overlay.ids.filter(pa.array(inserted))
+    ids: Any = overlay.ids.filter(bool_array(inserted))
     existing = overlay.is_existing.copy()
     present: Any = SnapshotLookup(snapshot).present_ids(overlay.entity.id, ids)
     existing[np.flatnonzero(inserted)] = present.to_numpy(zero_copy_only=False)
@@ -147,7 +148,7 @@ def _with_blobs(target: WritableTable, overlay: Overlay, rows: pa.Table) -> pa.T
     for name, is_stored in overlay.stored_blobs.items():
         if name not in rows.schema.names or not is_stored.any():
             continue
-        ids: Any = overlay.ids.filter(pa.array(is_stored))
+        ids: Any = overlay.ids.filter(bool_array(is_stored))
         contents = read_blobs(target.dataset, name, _addresses(target, ids))
         values = rows.column(name).to_pylist()
         for row, content in zip(np.flatnonzero(is_stored), contents, strict=True):

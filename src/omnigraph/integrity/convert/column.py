@@ -14,7 +14,7 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.arrow.columns import Column, Rows, nulls, plain_array
+from omnigraph.arrow.columns import Column, Rows, nulls, plain_array, take_rows
 from omnigraph.integrity.convert import scalars
 from omnigraph.integrity.convert.lists import convert_lists, convert_vectors, is_list, lists_of
 from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, reject_all
@@ -91,7 +91,7 @@ def _convert_mixed(column: MixedColumn, target: types.PropertyType) -> Converted
         count += len(rows)
         parts.append(converted.values)
         invalid.extend(replace(entry, rows=rows[entry.rows]) for entry in converted.invalid)
-    return ConvertedColumn(pa.concat_arrays(parts).take(pa.array(positions)), _merge_reasons(invalid))
+    return ConvertedColumn(take_rows(pa.concat_arrays(parts), positions), _merge_reasons(invalid))
 
 
 def _convert_kind(values: Column | Lists | HugeIntegers, target: types.PropertyType) -> ConvertedColumn:

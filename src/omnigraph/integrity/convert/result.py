@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, Rows, bool_mask, nulls
+from omnigraph.arrow.columns import Column, Mask, Rows, bool_array, bool_mask, nulls
 from omnigraph.integrity.rules import Rule
 
 
@@ -36,7 +36,7 @@ def set_null(array: Column, rows: Rows) -> Column:
         return array
     mask = np.zeros(len(array), dtype=np.bool_)
     mask[rows] = True
-    masked: Column = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
+    masked: Column = pc.if_else(bool_array(mask), pa.scalar(None, array.type), array)
     return masked
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, bool_mask, nulls
+from omnigraph.arrow.columns import Column, Mask, array_with_nulls, bool_array, bool_mask, nulls
 from omnigraph.integrity.convert.result import ConvertedColumn, invalid_values, reject_all
 from omnigraph.integrity.rules import Rule
 
@@ -62,7 +62,7 @@ def convert_dates(array: Column) -> ConvertedColumn:
             is_valid &= days % _DAY_MS == 0
             days //= _DAY_MS
         is_valid &= (days >= _DAYS_MIN) & (days <= _DAYS_MAX)
-        dates = pa.array(days.astype(np.int32), pa.int32(), mask=~is_valid).view(pa.date32())
+        dates = array_with_nulls(days.astype(np.int32), ~is_valid).view(pa.date32())
     else:
         return reject_all(array, "a date as text (Date)", pa.date32())
     return ConvertedColumn(dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bool_mask(array.is_valid()) & ~is_valid))
@@ -116,7 +116,7 @@ def _convert_timestamps(array: Column) -> ConvertedColumn:
     is_inside = (seconds >= _DAYS_MIN * 86_400) & (seconds < (_DAYS_MAX + 1) * 86_400)
     is_whole = rest % (units // 1_000) == 0 if units > 1_000 else np.ones(len(array), dtype=np.bool_)
     numbers = np.where(is_inside, seconds, 0) * 1_000 + rest * 1_000 // units
-    datetimes = pa.array(numbers, pa.int64(), mask=~(has_value & is_inside & is_whole)).view(_DATETIME)
+    datetimes = array_with_nulls(numbers, ~(has_value & is_inside & is_whole)).view(_DATETIME)
     return ConvertedColumn(
         datetimes,
         (
@@ -128,7 +128,7 @@ def _convert_timestamps(array: Column) -> ConvertedColumn:
 
 def _only(array: Column, mask: Mask) -> Column:
     """Return the array with null where the mask is false."""
-    return array if mask.all() else pc.if_else(pa.array(mask), array, pa.scalar(None, array.type))
+    return array if mask.all() else pc.if_else(bool_array(mask), array, pa.scalar(None, array.type))
 
 
 def _integers(array: Column) -> npt.NDArray[np.int64]:

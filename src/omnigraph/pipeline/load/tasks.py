@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.arrow.columns import integer_array
 from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
@@ -225,7 +226,7 @@ class _TypeRows:
         if self.keys is not None:
             add_input_keys(self.keys, self.entity, keyed, lines, whole=self.shape.whole)
         else:
-            self.columns.append(keyed.append_column(LINE, pa.array(lines, pa.int64())))
+            self.columns.append(keyed.append_column(LINE, integer_array(lines)))
         if self.is_good and self.entity.alias in self.shape.targets:
             self.batches.append(rows)
             self.pending_bytes += rows.nbytes
