@@ -11,7 +11,7 @@ import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -89,10 +89,11 @@ def omnigraph(
 
 def run_in_process(*arguments: str | Path, cwd: Path) -> CommandResult:
     """Run a command in this process: the same code without the start-up time."""
-    stdout, stderr = StringIO(), StringIO()
+    stdout, stderr = TextIOWrapper(BytesIO(), "utf-8", newline="", write_through=True), StringIO()
     with chdir(cwd), redirect_stdout(stdout), redirect_stderr(stderr):
         exit_code = run([str(argument) for argument in arguments])
-    return CommandResult(stdout.getvalue(), stderr.getvalue(), exit_code)
+    stdout.seek(0)
+    return CommandResult(stdout.read(), stderr.getvalue(), exit_code)
 
 
 def assert_success_or_one_error(outcome: CommandResult) -> None:

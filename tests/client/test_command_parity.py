@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
@@ -45,8 +46,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     (directory / "bad.jsonl").write_text('{"type":"Person","data":{"slug":"z"}}\n{"type":"Person","data":{"slug":1}}\n')
     (directory / "people.gq").write_text(f"{ALL_PEOPLE}\nquery bad() {{ match {{ $p: Persn }} return {{ $p }} }}\n")
     (directory / "good.gq").write_text(ALL_PEOPLE)
-    graph = og.init(directory / "graph.omni", SCHEMA, actor="ada")
+    graph = og.init(
+        directory / "graph.omni", f"{SCHEMA}node Photo {{ name: String @key  content: Blob? }}", actor="ada"
+    )
     graph.load(directory / "data.jsonl")
+    graph.load([{"type": "Photo", "data": {"name": "p", "content": "base64:SGVsbG8="}}])
     review = graph.create_branch("review/1")
     review.mutate(ADD)
     graph.create_branch("clash").mutate(CONFLICT)
@@ -93,7 +97,12 @@ READS = [
     "log --draw",
     "branch merge review/1 --dry-run",
     "branch merge clash --dry-run",
+    "blob stat node Photo p content",
+    "blob stat node Photo p content --branch review/1",
+    "blob get node Photo p content",
+    "blob get node Photo p content --out out.jsonl",
     "export --out out.jsonl",
+    "export --out out.jsonl.gz",
     "export --out out.jsonl --type Person",
     "export",
 ]
@@ -110,6 +119,12 @@ ERRORS = {
     "bad_request": f"query -e {Q} --params '{{{{\"x\": 1}}}}'",
     "bad_request of a branch": "branch create 'a b'",
     "bad_request of a start": "changes poll --start never",
+    "not_found of a blob": "blob get node Photo none content",
+    "not_found of a type of blobs": "blob stat node Nope p content",
+    "bad_request of a blob": "blob stat node Photo p name",
+    "refused of a file": "blob get node Photo p content --out data.jsonl",
+    "refused of an export": "export --out data.jsonl",
+    "bad_request of a directory": "export --out none/out.jsonl",
     "invalid_content of rows": "load --data bad.jsonl",
     "conflict": "branch merge clash",
     "conflict of a branch": "branch create review/1",
@@ -128,7 +143,7 @@ WRITES = [
     "branch merge {name}-new --into {name} --delete-branch --yes",
     "branch delete {name} --yes",
 ]
-NO_DOCUMENT = ("export", "jsonl", "csv")
+NO_DOCUMENT = ("export", "blob get", "jsonl", "csv")
 
 
 @pytest.mark.parametrize("command", READS)
@@ -171,12 +186,23 @@ def test_doctor(both: Both) -> None:
 
 def compare(both: Both, command: str) -> CommandResult:
     """Run the command both ways, as text and as JSON, and return the outcome of the store."""
-    forms = [""] if any(word in command for word in NO_DOCUMENT) and "--out" not in command else ["", " --json"]
-    for form in forms:
-        store, server = (both.run(command + form, is_served=is_served) for is_served in (False, True))
-        assert _comparable(both, server) == _comparable(both, store)
-        (both.directory / "out.jsonl").unlink(missing_ok=True)
-    return store
+    is_text = ".gz" in command or (any(word in command for word in NO_DOCUMENT) and "--out" not in command)
+    for form in [""] if is_text else ["", " --json"]:
+        store, server = (run_and_read_file(both, command + form, is_served=is_served) for is_served in (False, True))
+        assert _comparable(both, server[0]) == _comparable(both, store[0])
+        assert server[1] == store[1]
+    return store[0]
+
+
+def run_and_read_file(both: Both, command: str, *, is_served: bool) -> tuple[CommandResult, bytes | None]:
+    """Run a command; return its outcome and the file that it wrote, which is deleted."""
+    outcome = both.run(command, is_served=is_served)
+    assert "Traceback" not in outcome.stderr
+    for file in both.directory.glob("out.jsonl*"):
+        content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        file.unlink()
+        return outcome, content
+    return outcome, None
 
 
 def _comparable(both: Both, outcome: CommandResult) -> Any:

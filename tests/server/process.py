@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tests.waiting import SECONDS_MAX
 
 SCHEMA = """
 node Person { slug: String @key  name: String?  age: I64? }
-node Team { name: String @key }
+node Team { name: String @key  members: U64? }
 edge Knows: Person -> Person { since: I32? }
 """
 LINES = (
@@ -50,7 +51,7 @@ class HttpAnswer:
 class ServerProcess:
     """A running server."""
 
-    process: ForkedProcess
+    process: ForkedProcess | subprocess.Popen[str]
     address: str
     log: Path
     pool: urllib3.PoolManager

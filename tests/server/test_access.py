@@ -110,6 +110,12 @@ def test_odd_authorization_headers_and_settings(graph_path: Path, tmp_path: Path
     assert (line["actor"], line["graph"]) == ("default", "default")
 
 
+def test_an_address_that_other_machines_reach_is_a_warning(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path, "--bind", "0.0.0.0:0") as server:
+        assert server.slugs() == ["ada", "bob"]
+        assert server.log.read_text().count("warning: tokens and data are sent unencrypted") == 1
+
+
 def test_tls(graph_path: Path, tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
@@ -118,6 +124,7 @@ def test_tls(graph_path: Path, tmp_path: Path) -> None:
     flags = ("--tls-cert", str(certificate), "--tls-key", str(key))
     with serve(graph_path, tmp_path, *flags, certificate=certificate) as server:
         assert server.slugs() == ["ada", "bob"]
+        assert "warning: " not in server.log.read_text()
 
 
 def _logged(log: Path, method: str) -> list[dict[str, object]]:

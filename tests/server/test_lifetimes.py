@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import urllib3
 
 import omnigraph as og
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -18,7 +19,7 @@ from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from tests.cli.process import omnigraph
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.server.process import ServerProcess, serve
+from tests.server.process import ALL_PEOPLE, ServerProcess, serve
 from tests.waiting import SECONDS_MAX, wait_until
 
 
@@ -265,17 +266,50 @@ def test_a_body_above_the_limit_is_rejected_also_in_chunks(graph_path: Path, tmp
         assert server.slugs() == ["ada", "bob"]
 
 
-def test_the_server_never_imports_pyspark(graph_path: Path) -> None:
-    code = (
-        "import sys\n"
-        "import omnigraph.server.process\n"
-        "from omnigraph.api.graph import Graph\n"
-        "from omnigraph.client.local import LocalGraph\n"
-        "from omnigraph.storage.location import parse_location\n"
-        "from omnigraph.wire.requests import LoadParameters\n"
-        "graph = LocalGraph(graph=Graph(parse_location(sys.argv[1])), uri='graphs/default')\n"
-        'graph.load(LoadParameters(), b\'{"type":"Team","data":{"name":"a"}}\')\n'
-        "assert not [name for name in sys.modules if name.split('.')[0] == 'pyspark']\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", code, graph_path], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+def test_a_new_process_prints_one_line_and_never_imports_pyspark(graph_path: Path, tmp_path: Path) -> None:
+    """The servers of other tests are forks of a process that has imported everything."""
+    log = tmp_path / "server.log"
+    command = [sys.executable, "-X", "importtime", "-m", "omnigraph.cli.main", "serve", str(graph_path)]
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            [*command, "--unauthenticated", "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        address = process.stdout.readline().strip().removeprefix("OMNIGRAPH_LISTEN_ADDR=")
+        server = ServerProcess(process=process, address=address, log=log, pool=urllib3.PoolManager(timeout=SECONDS_MAX))
+        lines = '{"type":"Team","data":{"name":"new"}}\n'
+        requests: list[tuple[str, str, object]] = [
+            ("POST", "query", {"query": ALL_PEOPLE}),
+            ("POST", "explain", {"query": ALL_PEOPLE, "analyze": True}),
+            ("POST", "lint", {"files": [{"name": "a.gq", "text": ALL_PEOPLE}]}),
+            ("POST", "branches", {"name": "side"}),
+            ("POST", "mutate", {"query": 'query a() { insert Person { slug: "new" } }', "branch": "side"}),
+            ("POST", "load", {"data": lines, "branch": "side"}),
+            ("POST", "branches/merge", {"source": "side", "delete_branch": True}),
+            ("POST", "export", {}),
+            *(("GET", path, None) for path in ("catalog", "health", "log", "changes", "diff?from=main&to=main")),
+        ]
+        for method, path, document in requests:
+            answer = server.send(method, path, document)
+            assert answer.status == 200, answer.body
+        process.terminate()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+    imported = [line.rpartition("|")[2].strip() for line in log.read_text().splitlines() if "import time:" in line]
+    assert "omnigraph.server.process" in imported
+    assert [name for name in imported if name.partition(".")[0] == "pyspark"] == []
+
+
+def test_a_write_that_outlives_the_grace_period(graph_path: Path, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    environment = {"OMNIGRAPH_UNAUTHENTICATED": "1", "OMNIGRAPH_FAILPOINTS": f"publish.before@1=hold:{held}"}
+    with serve(graph_path, tmp_path, "--shutdown-grace-seconds", "0", environment=environment) as server:
+        send_and_disconnect(server, "mutate", {"query": 'query a() { insert Person { slug: "held" } }'})
+        wait_until(lambda: held.with_suffix(".reached").exists(), "the write waits before its commit")
+        assert server.stop() == 1
+        assert "shutdown incomplete" in server.log.read_text()
+    with serve(graph_path, tmp_path) as again:
+        assert again.insert("after").status == 200
+        assert {"ada", "bob", "after"} <= set(again.slugs())

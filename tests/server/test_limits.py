@@ -64,13 +64,15 @@ def test_changes_of_an_actor(graph_path: Path, tmp_path: Path) -> None:
         assert insert("third", "ada") == 200
 
 
-def test_requests_that_wait(graph_path: Path) -> None:
+def test_requests_that_wait(graph_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end when there is a commit: the time that they wait at most is longer than the test may take."""
+    monkeypatch.setattr(limits, "SERVER_WAIT_SECONDS_MAX", 2 * SECONDS_MAX)
     graph = LocalGraph(graph=og.open(graph_path), uri="graphs/default")
 
     async def use() -> RequestError:
         waiting = Waiting()
-        async with anyio.create_task_group() as tasks:
-            wait = plan_wait(FeedParameters(wait=SECONDS_MAX), graph.poll_changes(FeedParameters()))
+        async with asyncio.timeout(SECONDS_MAX), anyio.create_task_group() as tasks:
+            wait = plan_wait(FeedParameters(wait=2 * SECONDS_MAX), graph.poll_changes(FeedParameters()))
             assert wait is not None
             for _ in range(limits.SERVER_WAITING_MAX):
                 tasks.start_soon(waiting.wait, graph, wait)
@@ -87,7 +89,7 @@ def test_requests_that_wait(graph_path: Path) -> None:
 
 
 def test_queries_run_next_to_requests_that_wait(graph_path: Path, tmp_path: Path) -> None:
-    count = 3 * limits.SERVER_READ_THREADS_MIN
+    count = max(50, 2 * Admission().read_threads)
     with serve(graph_path, tmp_path) as server, ExitStack() as connections:
         for _ in range(count):
             connection = connections.enter_context(server.connect())
@@ -96,6 +98,25 @@ def test_queries_run_next_to_requests_that_wait(graph_path: Path, tmp_path: Path
         assert server.slugs() == ["ada", "bob"]
         assert server.insert("awaited").status == 200
         assert b'"id":"awaited"' in connection.makefile("rb").read()
+
+
+def test_exports_at_the_same_time(graph_path: Path, tmp_path: Path) -> None:
+    """An export whose client does not read it fills the buffers of its connection, and keeps its place."""
+    lines = "".join(f'{{"type":"Team","data":{{"name":"{number}{"x" * 1_000_000}"}}}}\n' for number in range(8))
+    with serve(graph_path, tmp_path) as server, ExitStack() as connections:
+        assert server.send("POST", "load", {"data": lines}).status == 200
+        for _ in range(limits.SERVER_STREAMS):
+            connection = connections.enter_context(server.connect())
+            head = "POST /graphs/default/export HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
+        wait_until(lambda: server.runs("stream", limits.SERVER_STREAMS), "they run")
+        rejected = server.send("POST", "export", {})
+        assert (rejected.status, rejected.document["error_code"]) == (503, "server_busy")
+        assert rejected.headers["retry-after"] == "1"
+        assert server.slugs() == ["ada", "bob"]
+        connections.close()
+        wait_until(lambda: server.runs("stream", 0), "a closed connection frees its place")
+        assert server.send("POST", "export", {}).status == 200
 
 
 def test_a_request_without_a_thread() -> None:

@@ -61,6 +61,9 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "changes": CommandFamily("Read the changes of a branch.", {"poll": "commands.changes.poll"}),
     "diff": "commands.changes.diff",
     "log": "commands.log.log",
+    "blob": CommandFamily(
+        "Read the bytes of Blob properties.", {"get": "commands.blob.get", "stat": "commands.blob.stat"}
+    ),
     "recovery": CommandFamily(
         "Show interrupted writes and their recovery.", {"list": "commands.recovery_list.list_recoveries"}
     ),

@@ -142,7 +142,7 @@ _OTHER_NAMES: Final = {
     "info": "snapshot",
     "snapshots": "snapshot",
 }
-_PLANNED: Final = frozenset({"blob", "queries", "alias"})
+_PLANNED: Final = frozenset({"queries", "alias"})
 
 
 def explain_usage(misuse: typer.TyperException) -> UsageError:

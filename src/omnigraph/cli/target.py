@@ -439,7 +439,6 @@ FLAGS_OF_STORAGE: Final = {
     "--version": "Run `omnigraph commit list`, and pass a commit with `--commit`.",
     "--deep": "Omit it, or pass `--store URI` on a machine that reaches the storage.",
     "--log-file": "Omit it: the server has its own log.",
-    "--force": "Omit it.",
 }
 """The flags that have no meaning for a server, and what to do instead."""
 

@@ -25,7 +25,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.client.credentials import find_token
 from omnigraph.client.errors import conflict_of_document
-from omnigraph.client.export import export_lines
+from omnigraph.client.export import LinesRequest, export_lines
 from omnigraph.client.http import Connection
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.client.remote import HttpGraph, choose_graph
@@ -262,16 +262,28 @@ class RemoteGraph(Displayed):
         )
 
     def export(
-        self, out: str | PathLike[str] | BinaryIO, *, types: Iterable[str] | None = None, as_of: str | None = None
+        self,
+        out: str | PathLike[str] | BinaryIO,
+        *,
+        types: Iterable[str] | None = None,
+        as_of: str | None = None,
+        force: bool = False,
     ) -> ExportResult:
         """Write the graph as lines of graph data, to a file or an open binary file.
+
+        Args:
+            out: A file, compressed if it ends in `.gz` or `.zst`; or an open binary file.
+            types: Types by name or alias. Default: all.
+            as_of: A commit. Default: the newest state of the branch.
+            force: Replace a file that exists.
 
         Example:
             >>> served.export("people.jsonl").total
             3
         """
         names = None if types is None else list(types)
-        document = export_lines(self.client, self._state(as_of), self.branch, names, out)
+        lines = LinesRequest(state=self._state(as_of), branch=self.branch, types=names, force=force)
+        document = export_lines(self.client, lines, out)
         counts = {
             f"{kind}:{exported.name}": exported.entities_exported
             for kind, members in (("node", document.nodes), ("edge", document.edges))

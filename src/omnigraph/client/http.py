@@ -75,6 +75,10 @@ class Connection:
         response = self._open(request, preload=True)
         return bytes(response.data)
 
+    def read_headers(self, request: HttpRequest) -> Mapping[str, str]:
+        """Return the headers of a response; raise as `send` does."""
+        return self._open(request, preload=True).headers
+
     def stream(self, request: HttpRequest) -> Iterator[bytes]:
         """Yield the body of a response while it arrives; raise if it is incomplete."""
         response = self._open(request, preload=False)
@@ -101,7 +105,7 @@ class Connection:
                     raise self._make_unreachable_error(request, error) from error
                 SYSTEM_CLOCK.sleep(attempt * _PAUSE_SECONDS)
                 continue
-            if response.status == 200:
+            if response.status == (206 if "Range" in request.headers else 200):
                 self._check_contract(request, response)
                 return response
             if response.status in _BUSY and not is_last:

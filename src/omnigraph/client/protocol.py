@@ -9,6 +9,21 @@ if TYPE_CHECKING:
     from omnigraph.wire import requests as wr
 
 
+class BlobContent(Protocol):
+    """A stored blob, whose bytes are read on request. Blobs with equal tags have equal bytes."""
+
+    @property
+    def size(self) -> int:
+        """The number of its bytes."""
+
+    @property
+    def tag(self) -> str:
+        """The version, as in the header `ETag` but without quotes."""
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Return its bytes, or a part of them."""
+
+
 class GraphClient(Protocol):
     """A graph through requests and documents."""
 
@@ -54,6 +69,9 @@ class GraphClient(Protocol):
 
     def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""
+
+    def find_blob(self, parameters: wr.BlobParameters) -> BlobContent:
+        """Return a blob, whose bytes are read later."""
 
     def mutate(self, request: wr.ChangeRequest, if_commit: str | None = None) -> results.ChangeOutput:
         """Run a query that changes a branch; with `if_commit`, only if that is its newest commit."""

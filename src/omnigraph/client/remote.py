@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
@@ -63,6 +63,23 @@ def read_whoami(connection: Connection) -> service.WhoamiOutput:
 def _read(connection: Connection, path: str, kind: type[Document]) -> Document:
     request = HttpRequest(method="GET", path=path)
     return connection.decode(request, connection.send(request), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBlob:
+    """A blob of a server. The requests for its parts are independent, so that a part fails alone and is sent again."""
+
+    connection: Connection
+    request: HttpRequest
+    size: int
+    tag: str
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Return its bytes, or a part of them."""
+        end = self.size if end is None else end
+        if start >= end:
+            return b""
+        return self.connection.send(replace(self.request, headers={"Range": f"bytes={start}-{end - 1}"}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +155,24 @@ class HttpGraph:
         sent = HttpRequest(method="POST", path=self._path("export"), body=_encode(request))
         for chunk in self.connection.stream(sent):
             stream.write(chunk)
+
+    def find_blob(self, parameters: wr.BlobParameters) -> RemoteBlob:
+        """Return a blob of one commit, whose bytes are read later."""
+        state = wr.StateParameters(branch=parameters.branch, snapshot=parameters.snapshot)
+        commit = self.snapshot(state).graph_commit_id
+        request = HttpRequest(
+            method="HEAD",
+            path=self._path("blob"),
+            parameters=_fields(msgspec.structs.replace(parameters, branch=None, snapshot=commit)),
+        )
+        try:
+            headers = self.connection.read_headers(request)
+        except RemoteError as error:
+            if error.code == "server_answer":  # a response to HEAD has no document of the error, and one to GET has it
+                self.connection.send(replace(request, method="GET", headers={"Range": "bytes=0-0"}))
+            raise
+        blob_request = replace(request, method="GET")
+        return RemoteBlob(self.connection, blob_request, int(headers["Content-Length"]), headers["ETag"].strip('"'))
 
     # Writing
 

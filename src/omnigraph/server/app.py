@@ -168,7 +168,8 @@ def _server_endpoint(
         document = await run_in_thread(partial(answer, serving, actor))
         if isinstance(document, bytes):
             return Response(document, media_type=METRICS_TYPE)
-        return json_response(document, request)
+        is_unready = isinstance(document, ReadinessOutput) and not document.ready
+        return json_response(document, request, 503 if is_unready else 200)
 
     return handle
 
@@ -413,7 +414,7 @@ def _ready(serving: Serving, _: str) -> ReadinessOutput:
     current, applied = serving.current(), serving.applied_revision()
     is_complete = not current.quarantined and applied == current.revision
     return ReadinessOutput(
-        ready=True,
+        ready=bool(current.graphs) or not current.quarantined,
         status="serving" if is_complete else "degraded",
         served_graph_count=len(current.graphs),
         quarantined_graph_count=len(current.quarantined),

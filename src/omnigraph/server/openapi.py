@@ -15,6 +15,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 _ALWAYS: Final = (400, 401, 403, 404, 409, 500, 503)
 _ALWAYS_OF_SERVER: Final = (400, 500)
 _WITH_BODY: Final = (408, 413, 415)
+HEAD_BLOB: Final = "cluster_headBlob"
 _TEXT: Final = {"type": "string"}
 _ERROR_SCHEMA: Final = {
     "title": "ErrorOutput",
@@ -45,6 +46,8 @@ def openapi_document(root_path: str = "") -> dict[str, Any]:
     for route in ROUTES:
         path = "/graphs/{graph_id}" + route.path.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+        if route.is_blob:
+            paths[path]["head"] = _head_operation(route)
     paths["/graphs/{graph_id}/mcp"] = {"post": _mcp_operation()}
     return {
         "openapi": "3.1.0",
@@ -113,6 +116,15 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {"application/json": {"schema": {"$ref": _REFERENCE.format(name=route.body.__name__)}}}
         operation["requestBody"] = {"required": not route.is_body_optional, "content": content}
     return operation
+
+
+def _head_operation(route: Route) -> dict[str, Any]:
+    """Return the operation that sends only the headers of a blob. Its responses have no body."""
+    operation = _operation(route)
+    statuses = [status for status in operation["responses"] if status not in ("206", "416")]
+    responses = {status: {"description": operation["responses"][status]["description"]} for status in statuses}
+    summary = "The length and the version of a Blob property"
+    return {**operation, "operationId": HEAD_BLOB, "summary": summary, "responses": responses}
 
 
 def _mcp_operation() -> dict[str, Any]:

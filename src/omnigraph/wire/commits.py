@@ -37,7 +37,7 @@ class TableMoveOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"before
 
 
 class CommitOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit. `readable` is present if it was requested: whether `cleanup` kept its data."""
+    """A commit. `readable`: whether `cleanup` kept its data, which a log does not say."""
 
     graph_commit_id: str
     graph_branch: str
@@ -219,7 +219,7 @@ def commit_output(commit: CommitRecord, names: TableNames, *, readable: bool | N
 
 def new_commit_output(commit: CommitRecord | None, names: TableNames) -> CommitOutput | None:
     """Return the document of a commit that was just created; None if nothing was written."""
-    return None if commit is None else commit_output(commit, names)
+    return None if commit is None else commit_output(commit, names, readable=True)
 
 
 def commit_outputs(history: CommitHistory) -> list[CommitOutput]:

@@ -132,6 +132,18 @@ class ExportOutput(msgspec.Struct, frozen=True, kw_only=True):
     runner: str
 
 
+class BlobOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored blob. `etag` is the header of its response over HTTP; `file`, if it was written to one."""
+
+    entity: str
+    type: str
+    id: str
+    property: str
+    size_bytes: int
+    etag: str
+    file: str | msgspec.UnsetType = msgspec.UNSET
+
+
 class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a merge or a revert did, or would do. The last three are present if deletion was requested."""
 
@@ -282,8 +294,8 @@ def export_output(uri: str, branch: str, result: types.ExportResult) -> ExportOu
         format=result.format.value,
         files=list(result.files),
         size_bytes=result.size_bytes,
-        nodes=[ExportedTypeOutput(name, count) for name, count in _counts_of(result.counts, "node:")],
-        edges=[ExportedTypeOutput(name, count) for name, count in _counts_of(result.counts, "edge:")],
+        nodes=[ExportedTypeOutput(name, count) for name, count in sorted(_counts_of(result.counts, "node:"))],
+        edges=[ExportedTypeOutput(name, count) for name, count in sorted(_counts_of(result.counts, "edge:"))],
         total_entities=result.total,
         runner=result.runner,
     )

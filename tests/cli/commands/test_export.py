@@ -41,8 +41,8 @@ def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["nodes"] == [
-        {"name": "Person", "entities_exported": PEOPLE},
         {"name": "Company", "entities_exported": 0},
+        {"name": "Person", "entities_exported": PEOPLE},
     ]
     assert document["edges"] == [{"name": "Knows", "entities_exported": 1}]
     assert document["files"] == [str(directory.resolve() / "dump.jsonl.zst")]

@@ -17,6 +17,7 @@ from omnigraph.cli.target import GraphArguments, ServerScope
 
 if TYPE_CHECKING:
     from omnigraph.types import ExportResult
+    from omnigraph.wire.results import ExportOutput
 
 Out = Annotated[
     str | None,
@@ -61,20 +62,13 @@ def export(
     The order is nodes before edges, types as in the schema, rows by id, so the same graph always gives the same bytes.
     A small graph is exported in this process, a large one on Spark. A file gets its final name when it is complete.
     """
+    _require_one_output(output, out)
     if isinstance(target.scope(), ServerScope):
-        out = out or "-"
-        if export_format != "ndjson" or out.endswith(("/", ".gz", ".zst")) or "://" in out:
-            raise UsageError(
-                "a server exports NDJSON to stdout or to one local file that is not compressed",
-                code="flag_over_server",
-                hint="Pass `--out FILE`, or `--store URI` on a machine that reaches the storage of the graph.",
-            )
-        _require_one_output(output, out)
-        _export_from_server(target, state, out, types, output)
+        document = _export_from_server(target, state, out, export_format, types, force=force)
+        output.show(lambda: document, notices=[_summary(document, "" if out in (None, "-") else f" to {out}")])
         return
     as_of = state.as_of()
     graph = target.open(state.branch, spark=execution.spark_master)
-    _require_one_output(output, out)
     with output.progress() as report, output_errors():
         result = graph.export(
             out, format=export_format, types=types, as_of=as_of, force=force, runner=execution.runner, progress=report
@@ -83,9 +77,13 @@ def export(
 
     from omnigraph.wire.results import export_output
 
-    summary = f"exported {result.total:,} entities of commit {result.commit}{describe_target(out, result)}"
-    summary += f" (runner: {result.runner})"
-    output.show(lambda: export_output(graph.uri, state.branch, result), notices=[summary])
+    document = export_output(graph.uri, state.branch, result)
+    output.show(lambda: document, notices=[_summary(document, describe_target(out, result))])
+
+
+def _summary(document: ExportOutput, where: str) -> str:
+    exported = f"exported {document.total_entities:,} entities of commit {document.graph_commit_id}"
+    return f"{exported}{where} (runner: {document.runner})"
 
 
 def _require_one_output(output: TextOutput, out: str | None) -> None:
@@ -98,25 +96,29 @@ def _require_one_output(output: TextOutput, out: str | None) -> None:
 
 
 def _export_from_server(
-    target: GraphArguments, state: StateArguments, out: str, types: list[str] | None, output: TextOutput
-) -> None:
+    target: GraphArguments,
+    state: StateArguments,
+    out: str | None,
+    export_format: str,
+    types: list[str] | None,
+    *,
+    force: bool,
+) -> ExportOutput:
     """Write the lines that a server sends to stdout, or to a file that gets its name when it is complete."""
-    connection = target.connect(state=state)
-
-    from omnigraph.client.export import export_lines
+    from omnigraph.client.export import LinesRequest, export_lines, not_one_file
     from omnigraph.wire.requests import StateParameters
 
-    parameters = StateParameters(**connection.state)
-    if out == "-":
-        with output_errors():
-            sys.stdout.flush()
-            document = export_lines(connection.client, parameters, state.branch, types, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-    else:
-        document = export_lines(connection.client, parameters, state.branch, types, out)
-    where = "" if out == "-" else f" to {out}"
-    summary = f"exported {document.total_entities:,} entities of commit {document.graph_commit_id}{where}"
-    output.show(lambda: document, notices=[f"{summary} (runner: {document.runner})"])
+    if export_format != "ndjson":
+        raise not_one_file()
+    connection = target.connect(state=state)
+    lines = LinesRequest(state=StateParameters(**connection.state), branch=state.branch, types=types, force=force)
+    if out is not None and out != "-":
+        return export_lines(connection.client, lines, out)
+    with output_errors():
+        sys.stdout.flush()
+        document = export_lines(connection.client, lines, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    return document
 
 
 def describe_target(out: str | None, result: ExportResult) -> str:
