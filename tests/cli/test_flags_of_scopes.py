@@ -67,6 +67,8 @@ def test_other_flags_are_refused(name: str, tmp_path: Path) -> None:
         assert outcome.exit_code == 2, (flag, outcome)
         assert f"`omnigraph {name}` cannot use `{flag}`" in outcome.stderr
         assert "hint: " in outcome.stderr
+        if (command.capability, flag) == (Capability.CONTROL, "--cluster"):
+            assert "`--config DIR`" in outcome.stderr
         if (command.capability, flag) == (Capability.DIRECT, "--server"):
             assert "`--store URI`" in outcome.stderr
             assert "`--cluster DIR --graph ID`" in outcome.stderr

@@ -5,30 +5,85 @@ from __future__ import annotations
 import doctest
 import inspect
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 import omnigraph as og
 from omnigraph.base.authorization import AccessDeniedError
+from omnigraph.cli.command import Capability
 from omnigraph.cluster.config import parse_root
 from omnigraph.cluster.project import Cluster
 from tests.cli.process import tree
+from tests.cli.test_flags_of_scopes import COMMANDS
 from tests.cluster.conftest import ExampleCluster
 
 HERE = ("--cluster", ".", "--graph", "books")
 ADD = 'query add() { insert Author { name: "le guin" } }'
 
 
-def test_commands_use_a_graph_of_a_cluster(applied_in_place: ExampleCluster) -> None:
-    applied = applied_in_place
-    assert applied.run("branch", "create", "review/1", *HERE, "--as", "bo").exit_code == 0
-    assert applied.run("mutate", "-e", ADD, "--branch", "review/1", *HERE, "--as", "bo").exit_code == 0
-    assert applied.run("branch", "merge", "review/1", *HERE, "--as", "ada").exit_code == 0
-    rows = applied.run("query", "-e", "query q() { match { $a: Author } return { $a.name } }", *HERE, "--json")
-    assert json.loads(rows.stdout)["rows"] == [{"a.name": "le guin"}]
-    for command in ("snapshot", "optimize", "repair", "cleanup --keep 1", "commit list", "doctor"):
-        assert applied.run(*command.split(), *HERE).exit_code == 0, command
+AUTHORS: Final = "query q() { match { $a: Author } return { $a.name } }"
+ARGUMENTS: Final = {
+    # In this order: later commands need what earlier ones wrote.
+    "snapshot": (),
+    "schema show": (),
+    "schema plan": ("--schema", "books.pg"),
+    "branch create": ("review/1", "--as", "bo"),
+    "load": ("--data", "rows.ndjson", "--branch", "review/1", "--mode", "append", "--as", "bo"),
+    "mutate": ("-e", ADD, "--branch", "review/1", "--as", "bo"),
+    "embed": ("--branch", "review/1", "--as", "bo"),
+    "commit revert": ("HEAD", "--branch", "review/1", "--as", "bo"),
+    "branch merge": ("review/1", "--as", "ada"),
+    "branch delete": ("review/1", "--as", "bo"),
+    "branch list": (),
+    "query": ("-e", AUTHORS),
+    "explain": ("-e", AUTHORS),
+    "lint": ("--query", "queries/books.gq"),
+    "export": ("--out", "all.jsonl"),
+    "commit list": (),
+    "commit show": ("HEAD",),
+    "commit changes": ("HEAD",),
+    "changes poll": (),
+    "diff": ("main", "main"),
+    "log": (),
+    "index status": (),
+    "recovery list": (),
+    "doctor": (),
+    "optimize": (),
+    "repair": (),
+    "cleanup": ("--keep", "1"),
+    "maintain": (),
+    "mcp": (),
+}
+"""Every command on a graph, except those that a cluster refuses."""
+REFUSED: Final = {
+    "init": (("--schema", "books.pg"), 3, "run `omnigraph cluster apply`"),
+    "schema apply": (("--schema", "books.pg"), 3, "run `omnigraph cluster apply`"),
+    "serve": ((), 2, "a cluster declares its graphs"),
+}
+
+
+def test_every_command_on_a_graph_finds_it_in_the_cluster(
+    applied_in_place: ExampleCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))  # of `mcp`
+    on_graphs = {name for name, item in COMMANDS.items() if item.capability in (Capability.ANY, Capability.DIRECT)}
+    assert on_graphs == {*ARGUMENTS, *REFUSED}
+    (applied_in_place.path / "rows.ndjson").write_text('{"type": "Author", "data": {"name": "ursula"}}\n')
+    for name, arguments in ARGUMENTS.items():
+        unknown = applied_in_place.run(*name.split(), *arguments, "--cluster", ".", "--graph", "book")
+        assert unknown.exit_code == 1, (name, unknown)
+        assert "the cluster has no graph 'book': applied are books" in unknown.stderr
+        outcome = applied_in_place.run(*name.split(), *arguments, *HERE)
+        assert outcome.exit_code == 0, (name, outcome)
+    authors = og.open(applied_in_place.graph, read_only=True).query(AUTHORS)
+    assert authors.to_pylist() == [{"a.name": "ursula"}], "loaded, mutated, reverted and merged"
+    for name, (arguments, exit_code, message) in REFUSED.items():
+        outcome = applied_in_place.run(*name.split(), *arguments, *HERE)
+        assert (outcome.exit_code, message in outcome.stderr) == (exit_code, True), (name, outcome)
 
 
 def test_stored_queries_by_name(applied: ExampleCluster) -> None:

@@ -180,6 +180,26 @@ def test_unreadable_graph_blocks_only_itself(applied: ExampleCluster) -> None:
     assert document["exit"] == 3
     assert document["resource_statuses"]["graph.books"]["conditions"] == ["graph_observation_error"]
     assert document["resource_statuses"]["policy.server"] == {"status": "applied"}
+    for command in ("plan", "apply"):
+        again = applied.run("cluster", command)
+        assert (again.exit_code, again.stderr.count("graph.books: ")) == (3, 1), again
+        assert "up to date" not in again.stderr
+
+
+def test_graph_that_is_declared_again_after_an_interrupted_delete(applied: ExampleCluster) -> None:
+    declared = (applied.path / "cluster.yaml").read_text()
+    applied.declare_no_graph()
+    assert applied.run("cluster", "approve", "graph.books", "--as", "ada").exit_code == 0
+    removed = (applied.path / "cluster.yaml").read_text()
+    for version in (applied.graph / "__manifest" / "_versions").iterdir():
+        version.unlink()  # what an apply deletes first
+    (applied.path / "cluster.yaml").write_text(declared)
+    plan = applied.run("cluster", "plan")
+    assert (plan.exit_code, "remove it from the files, apply, and declare it again" in plan.stderr) == (3, True)
+    for text in (removed, declared):
+        (applied.path / "cluster.yaml").write_text(text)
+        assert applied.apply()["converged"]
+    assert applied.run("snapshot", "--cluster", ".").exit_code == 0
 
 
 def test_old_policy_authorizes_the_apply_that_installs_a_new_one(applied: ExampleCluster) -> None:

@@ -57,6 +57,7 @@ HEAD = "version: 1\n"
         (HEAD + "providers: { embedding: { p: { model: m } } }\n", 2, "the member 'kind' is missing"),
         (HEAD + "providers: { embedding: { p: { kind: opnai } } }\n", 2, "unknown kind 'opnai': did you mean"),
         (HEAD + "providers: { embedding: { p: { kind: mock, batch: 0 } } }\n", 2, "invalid batch"),
+        (HEAD + "---\n", 2, "expected a single document in the stream, but found another document"),
         ("[" * 5_000 + "]" * 5_000, None, "nested too deeply"),
     ],
 )

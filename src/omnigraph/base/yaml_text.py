@@ -101,6 +101,8 @@ def parse_yaml(text: str, source: str, reader: YamlReader) -> YamlNode | None:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or "invalid YAML"
+        if reason.startswith("but "):  # the problem of a second document continues its context
+            reason = f"{getattr(error, 'context', '')}, {reason}"
         reader.problems.error(reader.code, source, None if mark is None else mark.line + 1, reason)
     except RecursionError:
         reader.problems.error(reader.code, source, None, "the document is nested too deeply")

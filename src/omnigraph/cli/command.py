@@ -44,6 +44,7 @@ _UNSUPPORTED_FLAGS: Final = {
     (Capability.CONTROL, "--store"): ("it works on files", _PASS_FILES, "store_unsupported"),
     (Capability.SERVED, "--store"): ("it asks a server", _PASS_A_SERVER, "store_unsupported"),
     (Capability.SERVED, "--cluster"): ("it asks a server", _PASS_A_SERVER, "cluster_unsupported"),
+    (Capability.CONTROL, "--cluster"): ("it reads the files", "Pass their directory as `--config DIR`.", "usage"),
     (Capability.SERVED, "--graph"): ("it asks about the whole server", "Omit it.", "usage"),
 }
 """Why a command cannot use a flag that selects a graph, what to pass instead, and the code of the error."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.cluster.ledger import Ledger, LedgerStore
@@ -19,6 +20,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.wire.cluster import MigrationOutput, ObservationOutput
 from omnigraph.wire.results import schema_plan_output
+
+_INTERRUPTED_DELETE: Final = "if an apply was to delete it, remove it from the files, apply, and declare it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +73,10 @@ def observe_graph(location: Location, schema: str | None) -> GraphObservation:
     except OmnigraphError as error:
         if error.code in ("graph_missing", "init_unfinished"):
             return GraphObservation(exists=False)
-        if schema is None and error.code in ("not_a_graph", "manifest_damaged") and not _has_version(location):
-            return GraphObservation(exists=False)  # its deletion was interrupted
+        if error.code in ("not_a_graph", "manifest_damaged") and not _has_version(location):
+            if schema is None:
+                return GraphObservation(exists=False)  # its deletion was interrupted
+            return GraphObservation(exists=True, error=f"{error.message}; {_INTERRUPTED_DELETE}")
         return GraphObservation(exists=True, error=error.message)
     return GraphObservation(
         exists=True,

@@ -268,7 +268,7 @@ def _revision(ledger: Ledger | None) -> dict[str, Any]:
 
 
 _DRIFT_TEXTS: Final = {
-    "graph_missing": "the graph was deployed and does not exist any more; `cluster apply` creates it again, empty",
+    "graph_missing": "the deployed graph does not exist; if the files declare it, `cluster apply` creates it, empty",
     "graph_replaced": "another graph than the deployed one is stored at its location",
     "schema_drifted": "the schema of the graph is not the deployed one",
     "resource_missing": "the stored content does not exist; `cluster apply` stores it again",

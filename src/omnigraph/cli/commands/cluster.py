@@ -42,7 +42,7 @@ def plan(*, config: ConfigDirectory = ".", output: TextOutput) -> None:
     """Show what apply would change.
 
     Compares the files with the ledger, the stored resources and the live graphs. Writes nothing. The exit code is 3 if
-    a change is blocked, for example because the deletion of a graph needs an approval.
+    a change is blocked, for example because the deletion of a graph needs an approval, or if a graph cannot be read.
     """
     document = _open(config).plan()
     lines = [line for change in document.changes for line in _change_lines(change)]
@@ -51,7 +51,7 @@ def plan(*, config: ConfigDirectory = ".", output: TextOutput) -> None:
     notices += _approval_notices(document.changes)
     summary = f"{format_count(len(document.changes), 'change')}, {blocked} blocked"
     output.show(lambda: document, text="\n".join(lines), notices=[*notices, summary if lines else "nothing to change"])
-    if blocked:
+    if blocked or any(item.code == "graph_observation_error" for item in document.diagnostics):
         raise typer.Exit(ExitCode.REFUSED)
 
 
@@ -67,17 +67,19 @@ def apply(context: typer.Context, *, config: ConfigDirectory = ".", actor: Actor
     document = _open(config).apply(actor=choose_actor(context, actor))
     lines = [line for change in document.changes for line in _change_lines(change)]
     notices = [f"error: {item.path}: {item.message}" for item in document.diagnostics]
+    failed = {item.path for item in document.diagnostics}
     notices += [
         f"{address}: {status.message}"
         for address, status in document.resource_statuses.items()
-        if status.message is not None and status.status == "blocked"
+        if status.message is not None and address not in failed
     ]
     notices += _approval_notices(document.changes)
-    if not lines:
-        notices.append(f"revision {document.state_revision} is up to date")
-    else:
+    if lines:
         counts = f"{document.applied_count} applied, {document.blocked_count} not applied"
         notices.append(f"revision {document.state_revision}: {counts}")
+    else:
+        state = "is up to date" if document.converged else "is not what the files declare: nothing was changed"
+        notices.append(f"revision {document.state_revision} {state}")
     output.show(lambda: document, text="\n".join(lines), notices=notices)
     if not document.ok:
         raise typer.Exit(ExitCode.ERROR)
