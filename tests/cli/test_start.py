@@ -162,6 +162,7 @@ def test_query_imports_lance_lark_and_their_dependencies(graph: Path) -> None:
         ["schema", "apply", "--schema", "bad.pg", GRAPH],
         ["lint", "--schema", "bad.pg", "-e", QUERY],
         ["lint", "--schema", "schema.pg", "--query", "bad.gq"],
+        ["lint", "--schema", "schema.pg", "-e", "query q() { match { $p: Persn } return { $p.slug } }"],
         ["query", "--query", "bad.gq", GRAPH],
         ["mutate", "--query", "bad.gq", GRAPH],
         ["explain", "--query", "bad.gq", GRAPH],

@@ -8,16 +8,19 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
 import pytest
+import typer
 
 import omnigraph
 from omnigraph.api.texts import build_schema, read_schema
 from omnigraph.base.clock import format_timestamp
+from omnigraph.cli.app import make_command
 from omnigraph.cli.main import _prepare_streams, run
-from omnigraph.cli.options import LogFile
+from omnigraph.cli.options import LogFile, log_to_file
 from omnigraph.cli.output import RowsFormat, write_rows
 from omnigraph.graph.create import NewGraph, create_graph
 from omnigraph.storage.location import parse_location
@@ -261,3 +264,23 @@ def test_log_file_of_load_and_export(graph: Path, directory: Path) -> None:
     exported = next(event for event in events if event["event"] == "exported")
     assert (loaded["logger"], loaded["commit"], loaded["rows"]) == ("omnigraph.load", commit, {"node:Person": 1})
     assert (exported["logger"], exported["commit"], exported["rows"]["node:Person"]) == ("omnigraph.export", commit, 1)
+
+
+def test_log_file_of_a_failed_load(graph: Path, directory: Path) -> None:
+    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"age": 1}}\n')
+    options = ("--log-file", "events.jsonl", "--runner", "local", "-q")
+    done = run_in_process("load", "--data", "people.jsonl", "graph.omni", *options, cwd=directory)
+    (failed,) = (json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines())
+    assert done.exit_code == 1
+    assert (failed["event"], failed["level"], failed["error_code"]) == ("failed", "ERROR", "load_rejected")
+    assert "people.jsonl:1" in failed["error"]
+
+
+def test_log_file_of_an_interrupted_command(tmp_path: Path) -> None:
+    context = typer.Context(make_command())
+    log = tmp_path / "events.jsonl"
+    with suppress(KeyboardInterrupt), context:
+        log_to_file(context, str(log))
+        raise KeyboardInterrupt
+    (interrupted,) = (json.loads(line) for line in log.read_text().splitlines())
+    assert (interrupted["event"], interrupted["level"]) == ("interrupted", "ERROR")

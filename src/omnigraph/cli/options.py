@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from omnigraph.base.actors import require_actor_name
-from omnigraph.base.errors import UsageError
-from omnigraph.base.progress import JsonLines
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.progress import JsonLines, log_event
 
 if TYPE_CHECKING:
     from omnigraph.client.protocol import GraphClient
@@ -50,18 +51,31 @@ def log_to_file(context: typer.Context, path: str | None) -> str | None:
             code="log_file",
             hint="Pass another path as `--log-file FILE`.",
         ) from error
+    context.with_resource(_log_until_end(handler))
+    return path
+
+
+@contextmanager
+def _log_until_end(handler: logging.Handler) -> Iterator[None]:
+    """Log to the handler; at the end also the error of the command."""
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("omnigraph")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
-
-    def end() -> None:
+    try:
+        yield
+    except typer.Exit as exit_request:
+        if isinstance(error := exit_request.__cause__, OmnigraphError):
+            facts = {"error_code": error.code, "error": error.render()}
+            log_event(logger, "failed", level=logging.ERROR, in_result=True, **facts)
+        raise
+    except KeyboardInterrupt:
+        log_event(logger, "interrupted", level=logging.ERROR, in_result=True)
+        raise
+    finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
         handler.close()
-
-    context.call_on_close(end)
-    return path
 
 
 def require_finite(parameter: typer.CallbackParam, value: float | None) -> float | None:

@@ -270,7 +270,7 @@ class StorageArguments:
         scope = self.find_scope()
         if scope is None:
             draws = self.graph is not None and self.context.command_path == "omnigraph log"
-            hint = "Pass `--draw` to draw the commits." if draws else PASS_A_URI
+            hint = "Pass `--draw` to draw the commits." if draws else f"{PASS_A_URI} Or set {STORE_VARIABLE}."
             raise UsageError(_missing_graph(self.context), code="target_missing", hint=hint)
         return scope
 

@@ -23,6 +23,7 @@ from omnigraph.query.codes import QueryCode
 
 HEADER: Final = re.compile(r"^[ \t]*(query)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _EXPECTED_MAX: Final = 8
+_CONTEXT_LENGTH: Final = 200
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 _EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 _HINTS: Final = {
@@ -38,8 +39,16 @@ _WORD_HINTS: Final = {
     "where": "Write conditions as clauses of the `match`, without `where`.",
     "select": "Write `return { … }`.",
     "by": "Write `order { $x.name, n desc }`. The group keys are the expressions of `return` without aggregates.",
+    "group": "Remove it. The group keys are the expressions of `return` without aggregates.",
+    "skip": "Write `limit n offset m`.",
     "not": "Write `not ($x.p = …)`.",
 }
+_CONTEXT_HINTS: Final = (
+    (r"\bis\s+not\s+\Z", r"(?:contains|starts_with|like|between|in)\b", 'Remove `is`, as in `$x.name not like "A%"`.'),
+    (r"\bcase\b[^{}]*\Z", r"when\b", "Write `case when $x.p = 1 then … else … end`."),
+    (r"\b(?:return|having|order)\s*\Z", r"\{", "Close the block before it with `}`."),
+)
+"""Patterns of the text before an error and at it, and the hint."""
 _LENGTHS: Final = {
     "NUMBER": ("a number", limits.QUERY_NUMBER_LENGTH_MAX),
     "STRING": ("a string", limits.QUERY_STRING_LENGTH_MAX),
@@ -83,8 +92,17 @@ def _hint(position: int, text: str, expected: list[str]) -> str:
         return "Write two queries. A query with a `match` has one `update` or `delete`."
     if expected == ["a variable"] and re.search(r"\b(?:update|delete)\s+$", text[:position]):
         return "Name a variable that the `match` binds: `delete $x`, `update $x set { … }`."
-    if word in _WORD_HINTS:
-        return _WORD_HINTS[word]
+    return _context_hint(position, text, expected) or _WORD_HINTS.get(word, "")
+
+
+def _context_hint(position: int, text: str, expected: list[str]) -> str:
+    """Return the hint for an error that the text before it explains, or nothing."""
+    if "`and`" in expected and "`or`" not in expected:
+        return "Write `between a and b`."
+    before = text[max(0, position - _CONTEXT_LENGTH) : position]
+    for before_pattern, pattern, hint in _CONTEXT_HINTS:
+        if re.match(pattern, text[position : position + _CONTEXT_LENGTH]) and re.search(before_pattern, before):
+            return hint
     if "a variable" in expected and _follows_bare_variable(position, text):
         return "Write a filter that starts with a parameter in parentheses. Without them it is a traversal."
     return ""
@@ -98,7 +116,7 @@ def _is_unclosed_string(position: int, text: str) -> bool:
 
 def _follows_bare_variable(position: int, text: str) -> bool:
     line_start = text.rfind("\n", 0, position) + 1
-    return re.search(r"\$\w+\s+(?:contains|starts_with|in)\s*$", text[line_start:position]) is not None
+    return re.search(r"\$\w+\s+(?:contains|starts_with|like|between|in)\s*$", text[line_start:position]) is not None
 
 
 def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[syntax.Query, ...]:

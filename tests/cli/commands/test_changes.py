@@ -7,6 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import omnigraph as og
 from tests.cli.process import OMNIGRAPH, environment, run_in_process
 from tests.waiting import SECONDS_MAX, wait_until
@@ -35,3 +37,10 @@ def test_follow_is_not_one_document(graph: Path, directory: Path) -> None:
     outcome = run_in_process("changes", "poll", "--follow", "--json", "graph.omni", cwd=directory)
     assert outcome.exit_code == 2
     assert "Pass `--format jsonl` instead of `--json`." in outcome.stderr
+
+
+@pytest.mark.parametrize("flag", ["--wait", "--limit"])
+def test_follow_has_no_end(flag: str, graph: Path, directory: Path) -> None:
+    outcome = run_in_process("changes", "poll", "--follow", flag, "3", "graph.omni", cwd=directory)
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(f"error: `--follow` and `{flag}` cannot be used together")

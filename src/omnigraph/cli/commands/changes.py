@@ -55,14 +55,21 @@ Wait = Annotated[
         "--wait", metavar="SECONDS", min=0, callback=require_finite, help="Wait for a commit if there is none."
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, help="Show at most N commits. Default: 100.", show_default=False),
+]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Then wait for later commits and show them, until Ctrl-C. Not with --json.")
+    bool,
+    typer.Option(
+        "--follow", help="Then wait for later commits and show them, until Ctrl-C. Not with --json, --wait or --limit."
+    ),
 ]
 
 _SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
 _PAGE: Final = 1_000
 """How many changes one request asks for."""
+_LIMIT: Final = 100
 _FOLLOW_SECONDS: Final = 20.0
 """How long one request of `--follow` waits for a commit."""
 
@@ -177,7 +184,7 @@ def poll(
     cursor: Cursor = None,
     start: Start = None,
     wait: Wait = 0,
-    limit: Limit = 100,
+    limit: Limit = None,
     follow: Follow = False,
     output: ChangesOutput,
 ) -> None:
@@ -197,6 +204,13 @@ def poll(
             code="usage",
             hint="Pass `--format jsonl` instead of `--json`.",
         )
+    if follow and (wait or limit is not None):
+        flag = "--wait" if wait else "--limit"
+        raise UsageError(
+            f"`--follow` and `{flag}` cannot be used together: `--follow` waits for every later commit",
+            code="usage",
+            hint="Pass only one of them.",
+        )
     client = target.connect().client
     wait = _FOLLOW_SECONDS if follow else wait
 
@@ -208,7 +222,7 @@ def poll(
         branch=branch, start=f"after:{cursor}" if cursor is not None else start or "now", limit=_PAGE, wait=wait or None
     )
     while True:
-        feed = _Feed(client, parameters, limit)
+        feed = _Feed(client, parameters, limit or _LIMIT)
         if not follow:
             break
         if feed.has_blocks:

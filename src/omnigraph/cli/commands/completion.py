@@ -56,12 +56,12 @@ def list_words(root: Any) -> dict[str, list[str]]:
 
 
 def _flags(native: Any) -> list[str]:
-    flags = [name for parameter in native.params for name in parameter.opts if name.startswith("-")]
-    return [*flags, "--help"]
+    names = [name for parameter in native.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    return [*(name for name in names if name.startswith("-")), "--help"]
 
 
 def bash_script(words: dict[str, list[str]]) -> str:
-    """Return the script for bash. An argument that is not a flag is completed as a file."""
+    """Return the script for bash. After a command, a word that does not start with `-` is completed as a file."""
     cases = "\n".join(f'    "{path}") words="{" ".join(following)}" ;;' for path, following in words.items() if path)
     families = "|".join(path for path in words if any(other.startswith(f"{path} ") for other in words if path))
     return f"""\
@@ -75,8 +75,10 @@ _omnigraph() {{
     "") words="{" ".join(words[""])}" ;;
 {cases}
   esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [[ "$current" != -* && ${{#COMPREPLY[@]}} -eq 0 ]]; then
+  if [[ "$current" == -* || "$words" != -* ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  else
+    local IFS=$'\\n'
     COMPREPLY=($(compgen -f -- "$current"))
   fi
 }}

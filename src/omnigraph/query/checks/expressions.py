@@ -20,6 +20,7 @@ from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types
 from omnigraph.query.syntax import ComparisonOperator
+from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, PropertyType, Scalar, ScalarType
 from omnigraph.schema.values import InvalidValue, value_from_literal, value_from_text
 
@@ -35,6 +36,12 @@ _ORDERED: Final = frozenset(
 _WORD_HINTS: Final = {
     "is": "Write `is null` or `is not null`.",
     "where": "Write conditions as clauses of the `match`, without `where`.",
+    "distinct": "Write `count(distinct …)` or `collect(distinct …)`, or add `count(*)`, which groups equal rows.",
+    "ilike": 'Write `lower($x.p) like "a%"`.',
+    **dict.fromkeys(("ends_with", "endswith", "endsWith"), 'Write `$x.p like "%a"`.'),
+    **dict.fromkeys(("startswith", "startsWith"), 'Write `$x.p starts_with "a"`.'),
+    **dict.fromkeys(("matches", "regexp", "rlike"), "Write `like`, in which `%` is any text and `_` one character."),
+    "exists": "Write the clauses of the pattern in `match`, or `not { … }` if they have no match.",
 }
 
 
@@ -95,6 +102,8 @@ def report_unknown_property(type_name: str, name: str, span: Span, env: Env) -> 
     property_names = [prop.name for prop in entity_type.properties] if entity_type else []
     listed = ", ".join(quoted(property_name) for property_name in property_names[:20])
     fallback = f"The properties are {listed}." if listed else "The type has no properties."
+    if name == types.PATH_LENGTH and isinstance(entity_type, EdgeType):
+        fallback = "Add bounds for the length of a path, as in `$a $p:edge{1,3} $b`."
     hint = env.context.problems.did_you_mean(name, property_names) or fallback
     env.report(QueryCode.UNKNOWN_PROPERTY, span, f"{type_name} has no property {quoted(name)}", hint)
 
