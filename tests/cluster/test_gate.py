@@ -140,7 +140,17 @@ OTHER_COMMANDS: Final = (
     # Maintenance, and what only reads.
     *("optimize", "repair", "cleanup", "maintain", "doctor", "index status", "recovery list"),
     *("export", "query", "lint", "explain", "snapshot", "schema show", "schema plan", "branch list", "commit list"),
-    *("commit show", "commit changes", "changes poll", "diff", "log", "policy validate", "policy test"),
+    *(
+        "commit show",
+        "commit changes",
+        "changes poll",
+        "blob get",
+        "blob stat",
+        "diff",
+        "log",
+        "policy validate",
+        "policy test",
+    ),
     *("policy explain", "cluster validate", "cluster plan", "cluster status"),
     # They ask `schema_apply` themselves, refuse a graph of a cluster, or have a gate per request.
     *("cluster apply", "cluster approve", "cluster import", "init", "schema apply", "serve", "mcp"),
