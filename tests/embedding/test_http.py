@@ -132,6 +132,18 @@ def test_a_lasting_fault_is_an_error_without_the_key(server: ProviderServer, cod
     assert KEY not in str(caught.value)
 
 
+def test_an_invalid_response_with_the_key_is_an_error_without_it(server: ProviderServer) -> None:
+    def echo(handler: ProviderHandler, _: dict[str, Any]) -> bool:
+        row = {"index": handler.headers["Authorization"], "embedding": [0.0] * 4}
+        handler.answer(200, {"data": [row] * 3})
+        return True
+
+    server.always = echo
+    with pytest.raises(EmbeddingFailedError, match="expected each index") as caught:
+        embedder(server, attempts=1).embed(BATCH)
+    assert KEY not in str(caught.value)
+
+
 def test_a_rejected_text_does_not_reject_the_others(server: ProviderServer) -> None:
     def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
         if "beta" in texts_of(body):

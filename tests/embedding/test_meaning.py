@@ -8,6 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.demo.minilm import MODEL, SIZE, find_model, read_model, serve_model
+from omnigraph.cli.demo.run import _run_section
+from omnigraph.cli.demo.steps import SECTIONS, DemoState
 from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 from omnigraph.pipeline.embed.run import EmbedRequest, embed
@@ -61,3 +63,17 @@ def test_a_paraphrase_is_nearer_than_unrelated_texts(
         monkeypatch.setenv("OMNIGRAPH_EMBED_DEADLINE_MS", "0")
         for text, paraphrase in PARAPHRASES.items():
             assert graph.query(QUERY, {"t": paraphrase}).scalar() == text
+
+
+def test_the_demo_searches_by_meaning(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [section] = [section for section in SECTIONS if section.title == "Search by meaning"]
+    state = DemoState(directory=tmp_path, people_count=20, commit_count=1)
+    with state.resources:
+        _run_section(1, section, state, None)
+    text = capsys.readouterr().out
+    assert f"{MODEL} answers on http://127.0.0.1:" in text
+    answers = text.partition("$ omnigraph query ")[2].splitlines()
+    assert answers[1:3] == ["n.text", "How do I get my money back?"]

@@ -48,6 +48,8 @@ def main() -> None:
     conf = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.eventLog.compress": "false",  # the test searches it for the key
+        "spark.executorEnv.SCENARIO_KEY": os.environ["SCENARIO_KEY"],
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
     }

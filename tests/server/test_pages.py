@@ -15,6 +15,8 @@ import pytest
 
 from omnigraph.cli.app import make_command
 from omnigraph.graph.merge.conflicts import ConflictKind
+from omnigraph.query.checks.functions import _COUNTS
+from omnigraph.query.plan.functions import DURATIONS
 from omnigraph.server.pages import STATIC
 from tests.server.process import READ, ServerProcess, serve
 
@@ -131,6 +133,26 @@ def test_every_kind_of_conflict_has_a_text() -> None:
     kinds = re.search(r"const KINDS = \{(.*?)\}", read("app/parts/merge.js"), re.DOTALL)
     assert kinds is not None
     assert set(re.findall(r"(\w+): \"", kinds[1])) == set(ConflictKind)
+
+
+def test_the_editor_highlights_the_words_of_both_languages() -> None:
+    keywords, functions = (
+        set(" ".join(re.findall(r'"([a-z_0-9 ]+)"', part)).split())
+        for part in re.findall(
+            r"const (?:KEYWORDS|FUNCTIONS) = new Set\((.*?)\);", read("app/parts/tokens.js"), re.DOTALL
+        )
+    )
+    grammars = [
+        STATIC.parents[1].joinpath(name).read_text(encoding="utf-8")
+        for name in ("query/query.lark", "schema/schema.lark")
+    ]
+    terminals = re.findall(
+        r"^_?[A-Z_]+(?:\.\d)?: /(?:\(\?:)?([a-z_]+(?:\|[a-z_]+)*)", "\n".join(grammars), re.MULTILINE
+    )
+    words = {word for terminal in terminals for word in terminal.split("|")} - {"date", "datetime"}
+    assert len(words) > 25
+    assert words <= keywords
+    assert functions == {*_COUNTS, *DURATIONS, "date", "datetime"}
 
 
 def test_requests_use_only_documented_routes(server: ServerProcess) -> None:

@@ -109,7 +109,7 @@ class HttpEmbedder:
                 try:
                     return protocol.parse_response(answer, len(batch.texts))
                 except InvalidResponseError as error:
-                    answer = _Failure(None, f"the response is invalid: {error}")
+                    answer = _Failure(None, self._without_key(f"the response is invalid: {error}"))
             requested = parse_retry_after(answer.retry_after, to_datetime(SYSTEM_CLOCK.now_us()))
             pause = pause_seconds(self.settings, attempt, requested, random.random())
             is_last = attempt == self.settings.attempts or pause >= deadline - SYSTEM_CLOCK.monotonic()
@@ -188,7 +188,8 @@ class HttpEmbedder:
             raise MachineError(
                 f"the key of the embedding provider is missing: expected it in the variable {names}",
                 code="embedding_key_missing",
-                hint=f"Set {names} in the environment of the process that embeds; on a cluster, of the executors.",
+                hint=f"Set {names} in the environment of the process that embeds: on a cluster, of the executors, "
+                "with a warm Spark server, of `omnigraph spark start`.",
                 facts={"variable": name},
             )
         if not key.isascii() or not key.isprintable() or " " in key:

@@ -16,6 +16,7 @@ from omnigraph.embedding.provider import ConfiguredProvider
 from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
 from omnigraph.embedding.vectors import make_mock_vector
 from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from omnigraph.storage.location import parse_location
@@ -33,6 +34,13 @@ POINTS: Final = (
     "commit.before", "commit.after", "publish.before", "publish.after", "disarm.before", "disarm.after",
     "lease.release.before", "lease.release.after",
 )  # fmt: skip
+FORK_POINTS: Final = ("fork.before", "fork.after")
+"""The points that only the first write of a branch passes."""
+BRANCH: Final = "dev"
+KILLS: Final = (
+    *((MAIN, f"{point}@2") for point in POINTS),
+    *((BRANCH, f"{point}@1") for point in (*FORK_POINTS, "commit.after", "publish.after")),
+)
 PROCESSES: Final = multiprocessing.get_context("forkserver")
 
 
@@ -43,52 +51,54 @@ def server() -> Iterator[ProviderServer]:
         yield provider
 
 
-def run(uri: str, url: str) -> EmbedResult:
+def run(uri: str, url: str, branch: str) -> EmbedResult:
     settings = EmbeddingSettings(
         kind=ProviderKind.OPENAI_COMPATIBLE, base_url=url, model="m", key_variable=None, concurrency=1
     )
-    request = EmbedRequest(actor="tester", provider=ConfiguredProvider(settings, {}), wave_rows=WAVE_ROWS)
+    provider = ConfiguredProvider(settings, {})
+    request = EmbedRequest(actor="tester", branch=branch, provider=provider, wave_rows=WAVE_ROWS)
     return embed(parse_location(uri), request, AutoRunner(RunnerChoice.LOCAL))
 
 
-def run_until(point: str, uri: str, url: str) -> None:
-    failpoints._actions = failpoints._parse(f"{point}@2=kill")
-    run(uri, url)
+def run_until(hit: str, uri: str, url: str, branch: str) -> None:
+    failpoints._actions = failpoints._parse(f"{hit}=kill")
+    run(uri, url, branch)
 
 
-def create(uri: str) -> og.Graph:
+def create(uri: str, branch: str) -> og.Graph:
     graph = og.init(uri, SCHEMA)
     graph.mutate("query m() { " + " ".join(f'insert Note {{ k: "{text}" }}' for text in TEXTS) + " }")
-    return graph
+    return graph if branch == MAIN else graph.create_branch(branch)
 
 
 def test_the_points_are_those_of_a_wave(
     tmp_path: Path, server: ProviderServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = create(str(tmp_path / "g.omni"))
+    graph = create(str(tmp_path / "g.omni"), BRANCH)
     recorder = HitRecorder()
     monkeypatch.setattr(failpoints, "_actions", recorder)
-    run(graph.uri, server.url)
+    run(graph.uri, server.url, BRANCH)
     assert {hit.removesuffix("@2") for hit in recorder.hits if hit.endswith("@2")} == set(POINTS)
+    assert {hit.partition("@")[0] for hit in recorder.hits} == {*POINTS, *FORK_POINTS}
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_kill_costs_at_most_one_wave(tmp_path: Path, server: ProviderServer, point: str) -> None:
+@pytest.mark.parametrize(("branch", "hit"), KILLS)
+def test_a_kill_costs_at_most_one_wave(tmp_path: Path, server: ProviderServer, branch: str, hit: str) -> None:
     uri = str(tmp_path / "g.omni")
-    graph = create(uri)
+    graph = create(uri, branch)
     server.requests.clear()
-    process = PROCESSES.Process(target=run_until, args=(point, uri, server.url))
+    process = PROCESSES.Process(target=run_until, args=(hit, uri, server.url, branch))
     process.start()
     process.join(SECONDS_MAX)
-    assert process.exitcode == -signal.SIGKILL, f"{point} was not reached twice"
+    assert process.exitcode == -signal.SIGKILL, f"{hit} was not reached"
     requested = [text for texts in server.texts for text in texts]
     assert requested == TEXTS[: len(requested)]
     server.requests.clear()
-    run(uri, server.url)
+    run(uri, server.url, branch)
     again = [text for texts in server.texts for text in texts]
     assert again == TEXTS[len(TEXTS) - len(again) :]
     assert len(requested) + len(again) <= len(TEXTS) + WAVE_ROWS
-    assert run(uri, server.url).pending == 0
+    assert run(uri, server.url, branch).pending == 0
     rows = graph.query("query q() { match { $n: Note } return { $n.k as k, $n.vec as v } }").to_pylist()
     assert {row["k"]: row["v"] for row in rows} == VECTORS
     commits = [commit.operation for commit in graph.log() if commit.operation == "embed"]

@@ -15,7 +15,7 @@ import urllib3
 from selenium.webdriver.common.keys import Keys
 
 from tests.policy.test_bundle import TEAM
-from tests.server.browser.browser import Browser
+from tests.server.browser.browser import NARROW, WIDE, Browser
 from tests.server.process import READ, ServerProcess, serve
 from tests.waiting import SECONDS_MAX
 
@@ -80,6 +80,14 @@ def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerP
         assert browser.run("return document.cookie") == ""
         browser.load("#/g/default@main/query")
         browser.wait_text("Person", ".query-side")
+        browser.resize(NARROW)
+        browser.wait_frame()
+        parts = "return [...document.querySelectorAll('.top strong, #ref, .actor, #log-out')]"
+        parts += ".map(e => e.offsetTop + e.offsetHeight / 2)"
+        middles = browser.run(parts)
+        assert len(middles) == 4
+        assert max(middles) - min(middles) < 2, "the header has one line"
+        browser.resize(WIDE)
         for page in ("schema", "history", "branches", "health"):
             browser.go(f"#/g/default@main/{page}")
             browser.wait_text(page.capitalize())

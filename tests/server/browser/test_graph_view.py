@@ -72,6 +72,14 @@ def test_a_click_shows_the_properties_and_expand_loads_neighbours(browser: Brows
     browser.wait_for(lambda: not browser.find(".expand").is_enabled(), "all neighbours are drawn")
 
 
+def test_parts_without_edges_between_them_are_placed_in_rows(browser: Browser) -> None:
+    show(browser, "query q() { match { $c: Company } return { $c } }", "Graph")
+    xs, ys = drawn(
+        browser, "return ['x', 'y'].map(axis => drawing.nodes().map(node => Math.round(node.position(axis))))"
+    )
+    assert (len(set(xs)), len(set(ys)), len(set(zip(xs, ys, strict=True)))) == (2, 2, 4)
+
+
 def test_neighbours_are_loaded_25_at_a_time(browser: Browser) -> None:
     show(browser, "query q() { match { $c: Company } return { $c } order { $c.slug } }", "Graph")
     query = "query q() { match { $p worksAt $c } return { $c.slug as slug, count($p) as n } order { n desc } limit 1 }"
@@ -157,3 +165,4 @@ def test_the_plan_has_steps_and_measures_them(browser: Browser) -> None:
     assert f"scan node:Person as p [id, name]\t\t{PEOPLE + 1}" in browser.text(".plan")
     browser.click("#measure")
     browser.wait_text("ms", ".plan")
+    assert browser.run("const e = document.querySelector('.plan').parentElement; return e.scrollWidth <= e.clientWidth")

@@ -14,6 +14,7 @@ from tests.server.browser.graph import BIG, HTML, LONG, PEOPLE
 
 pytestmark = pytest.mark.browser
 MAIN = "#/g/default@main/query"
+D3_TITLE = 'query q() { match { $d: Paper { slug: "d3" } } return { $d.title as t } }'
 RATE = 'query rate() { update Person set { score: 5 } where slug = "p3" }'
 
 
@@ -40,9 +41,44 @@ def test_rows_and_json_of_a_query(browser: Browser) -> None:
     browser.open(MAIN)
     run(browser, 'query q() { match { $p: Person { slug: "p1" } $p worksAt $c } return { $p.name, $p.score, $c } }')
     browser.wait_text("Alan", "#result")
-    assert browser.all("#result thead th")[1].text.startswith("p.score")
+    columns = [head.text.rstrip("↕") for head in browser.all("#result thead th")]
+    assert columns == ["p.name", "p.score", "c.slug", "c.city", "c.tags"]
     browser.click("[role=tab]", "JSON")
     browser.wait_text('"p.name": "Alan', "#result")
+
+
+def test_whole_nodes_and_edges_have_a_column_for_each_property(browser: Browser) -> None:
+    browser.open(MAIN)
+    run(
+        browser,
+        """query q() {
+          match { $p: Person { slug: "hedy" } optional { $p worksAt $c } $d: Paper { slug: "d3" } $d $e: cites $f }
+          return { $p, $c, $e, $d }
+        }""",
+    )
+    browser.wait_text("Hedy Lamarr", "#result")
+    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in browser.all("#result tbody tr")]
+    assert [row[:-5] for row in rows] == [["hedy", "Hedy Lamarr", "1914-11-09", "null", "null", "null", "null", "null"]]
+    assert rows[0][-5] == "d3"
+    assert rows[0][-3:] == ["d3", browser.call("runQuery", {"query": D3_TITLE})["rows"][0]["t"], "1953"]
+    assert browser.all("#result thead th")[-1].get_attribute("class") == "numeric"
+    browser.click(".sort", "p.born")
+    browser.find("[aria-sort=ascending]")
+
+
+def test_a_query_that_runs_can_be_stopped(browser: Browser) -> None:
+    browser.open(MAIN)
+    browser.wait_text("No result yet", "#result")
+    browser.type("#query-text", "query q() { match { $c: Company } return { $c.slug } }")
+    browser.driver.execute_cdp_cmd("Fetch.enable", {"patterns": [{"urlPattern": "*/query"}]})  # no answer arrives
+    try:
+        browser.click("#run")
+        browser.click("#stop")
+        browser.wait_text("The query was stopped.", "#result")
+    finally:
+        browser.driver.execute_cdp_cmd("Fetch.disable", {})
+    browser.click("#run")
+    browser.wait_text("globex", "#result tbody")
 
 
 def test_rows_are_sorted_by_a_click(browser: Browser) -> None:
@@ -189,6 +225,7 @@ def test_an_unknown_page_or_branch_is_an_error(browser: Browser) -> None:
     browser.go("#/g/default@nosuch/query")
     browser.wait_text("No branch 'nosuch'", ".query-main .notice.error")
     assert len(browser.all(".notice.error")) == 1
+    assert not browser.find("#run").is_enabled()
     browser.go("#/g/default@nosuch/history")
     browser.wait_text("No branch 'nosuch'", ".notice.error")
     browser.go("#/nosuch")
@@ -215,7 +252,11 @@ def test_errors_of_the_server_and_of_parameters_are_shown(browser: Browser) -> N
     browser.wait_text("many", "#result .notice.error")
     browser.type("#query-parameters", "[1]")
     browser.click("#run")
-    browser.wait_text("expected a JSON object", "#result .notice.error")
+    browser.wait_text("Invalid parameters: expected a JSON object", "#result .notice.error")
+    browser.type("#query-parameters", "{n: 1}")
+    browser.click("#run")
+    browser.wait_text("Invalid parameters: Expected property name", "#result .notice.error")
+    browser.wait_text('Write them as {"name": value}.', "#result .notice.error")
     browser.go("#/g/default@no-such-branch/query")
     browser.wait_text("no-such-branch", ".notice.error")
     browser.go("#/g/ghost@main/query")

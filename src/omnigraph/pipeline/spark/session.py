@@ -34,6 +34,8 @@ QUIET: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.catalogImplementation": "in-memory",
+    # Spark's own words, and those of the keys of embedding providers: `spark.executorEnv.OPENAI_API_KEY` is hidden too.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|api[._-]?key|executorEnv[.].*key",
 }
 ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # Tasks contain the storage settings of the caller, so Spark must encrypt its temporary files.

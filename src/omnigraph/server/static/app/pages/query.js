@@ -55,7 +55,7 @@ export function QueryPage({ address }) {
   const denial = state.snapshot ? "A commit cannot be changed. Choose a branch." : !may("change") && "Your token does not allow changes.";
   const cannot = isChange && denial;
   const start = async () => {
-    if (cannot || run.isChanging) return;
+    if (isMissing || cannot || run.isChanging) return;
     run.stop?.abort();
     const stop = new AbortController();
     setRun({ stop });
@@ -106,7 +106,7 @@ export function QueryPage({ address }) {
           <div class="toolbar">
             ${run.stop
               ? html`<button type="button" id="stop" onClick=${() => run.stop.abort()}><${Icon} name="stop" />Stop</button>`
-              : html`<button type="button" id="run" class="primary" disabled=${Boolean(cannot) || run.isChanging} onClick=${start}><${Icon} name="play" />${isChange ? "Run change …" : "Run"}</button>`}
+              : html`<button type="button" id="run" class="primary" disabled=${isMissing || Boolean(cannot) || run.isChanging} onClick=${start}><${Icon} name="play" />${isChange ? "Run change …" : "Run"}</button>`}
             ${!stored && check.queries.length > 1 && html`<select id="query-name" aria-label="Query to run" value=${query?.name} onChange=${(event) => setChosen(event.target.value)}>
               ${check.queries.map((entry) => html`<option value=${entry.name}>${entry.name}</option>`)}
             </select>`}
@@ -128,6 +128,7 @@ export function QueryPage({ address }) {
           ${run.text !== undefined && run.text !== text && html`<${Notice} kind="warning">The query was edited. This is the result of the earlier text.<//>`}
           ${run.result && html`<${ReadResult} run=${run} types=${types} />`}
           ${run.change && html`<${ChangeResult} change=${run.change} />`}
+          ${!isMissing && !Object.keys(run).length && html`<${Panel}><${Empty} title="No result yet">Run the query to see its rows, as a table, as JSON or as a graph, and its plan. Or choose a type to query it.<//><//>`}
         </div>
       </div>
       <aside class="query-side">
@@ -166,9 +167,15 @@ function useCheck(graph, ref, state, text) {
 }
 
 function parseParameters(text) {
-  const value = parseExact(text);
+  let value = null;
+  let reason = "expected a JSON object";
+  try {
+    value = parseExact(text);
+  } catch (error) {
+    reason = error.message;
+  }
   if (value && typeof value === "object" && !Array.isArray(value)) return value;
-  throw Object.assign(new Error("invalid parameters: expected a JSON object"), { hint: 'Write them as {"name": value}.' });
+  throw Object.assign(new Error(`invalid parameters: ${reason}`), { hint: 'Write them as `{"name": value}`.' });
 }
 
 // Keep the values that were entered, and add the parameters that are missing.

@@ -6,7 +6,7 @@ import { Diagram, layOut } from "../parts/diagram.js";
 import { Code } from "../parts/editor.js";
 import { DataTable } from "../parts/table.js";
 import { declarationOf } from "../parts/tokens.js";
-import { cardinalityText, edgeWord, exampleQuery, TypeName, typesOf, typeText } from "../parts/types.js";
+import { cardinalityText, columnsOfType, edgeWord, exampleQuery, TypeName, typesOf } from "../parts/types.js";
 import { Answer, CopyButton, count, Empty, Notice, number, Panel } from "../parts/widgets.js";
 import { usePlace, useRequest } from "../state.js";
 
@@ -77,9 +77,6 @@ function SampleRows({ type }) {
   const answer = useRequest((signal) => runQuery(graph, { query, ...state }, { signal }), [graph, ref, type.key]);
   return html`<${Answer} answer=${answer}>${({ rows }) => {
     if (!rows.length) return html`<${Empty} title=${`No ${type.kind} of type ${type.name}`} command="omnigraph load --data data.jsonl GRAPH" />`;
-    const ends = type.kind === "edge" ? ["@from", "@to"] : type.key_names.length ? [] : ["@id"];
-    const values = type.properties.filter((property) => !["Vector", "Blob"].includes(property.type.kind));
-    const columns = [...ends.map((name) => ({ name, type: "String" })), ...values.map((property) => ({ name: property.name, type: typeText(property).replace("?", "") }))];
-    return html`<div class="boxed"><${DataTable} caption=${`Rows of ${type.name}`} columns=${columns} rows=${rows.map(({ x }) => x)} /></div>`;
+    return html`<div class="boxed"><${DataTable} caption=${`Rows of ${type.name}`} columns=${columnsOfType(type)} rows=${rows.map(({ x }) => x)} /></div>`;
   }}<//>`;
 }

@@ -1,7 +1,7 @@
 // The entities of a result, as nodes and edges, and the queries that load their neighbours. No drawing here.
 
 import { runQuery } from "../api.js";
-import { edgeWord } from "./types.js";
+import { columnsOfType, edgeWord } from "./types.js";
 
 export const NODES_MAX = 500;
 export const STEP = 25;
@@ -9,6 +9,14 @@ export const EDGES_MAX = 2_000;
 
 const typeOfColumn = (types, column) => [...types.nodes, ...types.edges].find((type) => type.name === column.type);
 export const hasEntities = (columns, types) => columns.some((column) => typeOfColumn(types, column));
+
+// Return the columns and rows of a table in which a whole node or edge has a column for each property.
+export function spreadEntities(columns, rows, types) {
+  const typed = columns.map((column) => ({ ...column, entity: typeOfColumn(types, column) }));
+  const parts = typed.flatMap(({ name, type, entity }) => (entity ? columnsOfType(entity).map((part) => ({ name: `${name}.${part.name}`, type: part.type, from: name, property: part.name })) : [{ name, type }]));
+  const cells = (row) => parts.map(({ name, from, property }) => [name, from === undefined ? row[name] : row[from]?.[property]]);
+  return typed.some(({ entity }) => entity) ? { columns: parts, rows: rows.map((row) => Object.fromEntries(cells(row))) } : { columns, rows };
+}
 
 // An immutable set of nodes and edges by key. `isFull` says that nodes were left out, `cut` lists the types with more edges.
 export const nothing = { nodes: new Map(), edges: new Map(), isFull: false, cut: [] };

@@ -12,7 +12,7 @@ const LABELLED_EDGES_MAX = 40;
 const HUB_EDGES_MIN = 8;
 const LABEL = { font: 12, width: 120, height: 16, gap: 4 };
 const MANY_NODES = 150;
-const ISOLATED_MAX = 12;
+const PART_GAP = 60;
 const DENSE_EDGES = 500;
 const ZOOM_MAX = 1.4;
 const GOLDEN_ANGLE = 2.39996;
@@ -153,24 +153,29 @@ function show(drawing, drawn, selected) {
   if (fresh.length || isNew) {
     const amount = drawing.nodes().length;
     const isolated = drawing.nodes().filter((node) => node.degree(false) === 0);
-    const connected = isolated.length > ISOLATED_MAX ? drawing.elements().difference(isolated) : drawing.elements();
-    connected.layout({
-      name: "cose", animate: false, randomize: false, fit: false, componentSpacing: 60, nodeOverlap: 16,
+    drawing.elements().difference(isolated).layout({
+      name: "cose", animate: false, randomize: false, fit: false, nodeOverlap: 16,
       idealEdgeLength: () => 72, nodeRepulsion: () => 12_000, gravity: 1, numIter: amount > 200 ? 300 : 800,
     }).run();
-    if (isolated.length > ISOLATED_MAX) placeInRows(isolated, connected);
+    placeInRows(drawing);
     fit(drawing);
   }
   mark(drawing, selected);
 }
 
-// The layout would put nodes without edges into a long column. Put them into rows below the others.
-function placeInRows(isolated, connected) {
-  const step = isolated.length > MANY_NODES ? 120 : 80;
-  const columns = Math.ceil(Math.sqrt(isolated.length));
-  const box = connected.empty() ? { x1: 0, y2: 0, w: 0 } : connected.boundingBox();
-  const left = box.x1 + (box.w - (columns - 1) * step) / 2;
-  isolated.positions((node, index) => ({ x: left + (index % columns) * step, y: box.y2 + step * (1 + Math.floor(index / columns)) }));
+// Place parts that no edge connects in rows, the largest first, as wide as the drawing is. The layout itself makes a long column.
+function placeInRows(drawing) {
+  const parts = drawing.elements().components().map((part) => ({ part, ...part.boundingBox({ includeLabels: false }) }));
+  if (parts.length === 1) return;
+  parts.sort((left, right) => right.h - left.h || right.w - left.w);
+  const area = parts.reduce((sum, { w, h }) => sum + (w + PART_GAP) * (h + PART_GAP), 0);
+  const width = Math.max(...parts.map(({ w }) => w), Math.sqrt((area * drawing.width()) / drawing.height()));
+  let [left, top, height] = [0, 0, 0];
+  for (const { part, x1, y1, w, h } of parts) {
+    if (left > 0 && left + w > width) [left, top, height] = [0, top + height + PART_GAP, 0];
+    part.nodes().shift({ x: left - x1, y: top - y1 });
+    [left, height] = [left + w + PART_GAP, Math.max(height, h)];
+  }
 }
 
 // Show everything, without enlarging a few nodes.

@@ -4,7 +4,7 @@ import { html, useMemo, useState } from "../../vendor/htm-preact.js";
 import { getCommitChanges } from "../api.js";
 import { usePages, usePlace } from "../state.js";
 import { ChangePages } from "./changes.js";
-import { hasEntities } from "./entities.js";
+import { hasEntities, spreadEntities } from "./entities.js";
 import { GraphView } from "./graphview.js";
 import { Icon } from "./icons.js";
 import { PlanView } from "./plan.js";
@@ -19,6 +19,7 @@ export function ReadResult({ run, types }) {
   const file = `${result.query_name}-${result.graph_commit_id.slice(-8)}`;
   const csv = () => download(`${file}.csv`, "text/csv", toCsv(columns, result.rows));
   const json = () => download(`${file}.json`, "application/json", JSON.stringify(result.rows, null, 2));
+  const table = useMemo(() => spreadEntities(columns, result.rows, types), [columns, result.rows, types]);
   // The server does not return the text of a stored query, nor the types of its columns.
   const ofText = run.isStored ? [] : [{ id: "graph", text: "Graph" }, { id: "plan", text: "Plan" }];
   const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }, ...ofText];
@@ -31,7 +32,7 @@ export function ReadResult({ run, types }) {
       <button type="button" title="Download all rows as CSV" onClick=${csv}><${Icon} name="download" />CSV</button>
       <button type="button" title="Download all rows as JSON" onClick=${json}><${Icon} name="download" />JSON</button>
     </div>
-    ${tab === "rows" && (result.rows.length ? html`<${DataTable} caption="Rows" columns=${columns} rows=${result.rows} />` : html`<${Empty} title="No rows">The query is correct, and nothing matches it.<//>`)}
+    ${tab === "rows" && (result.rows.length ? html`<${DataTable} caption="Rows" columns=${table.columns} rows=${table.rows} />` : html`<${Empty} title="No rows">The query is correct, and nothing matches it.<//>`)}
     ${tab === "graph" && (hasEntities(columns, types) ? html`<${GraphView} rows=${result.rows} columns=${columns} types=${types} />`
       : html`<${Empty} title="The result has no entities">Return whole nodes or edges, for example <code>return { $p }</code>.<//>`)}
     ${tab === "plan" && html`<${PlanView} request=${run.request} />`}

@@ -1,10 +1,15 @@
 // Split query and schema text into coloured parts. It accepts any text: the server reports the errors.
 
+// The words of both languages. Elsewhere they are names: of a property, such as `$p.order` or `limit: I64`, or of an edge type.
 const KEYWORDS = new Set(
-  ("query match return order limit offset where set insert update delete not optional and or in is null true false as " +
-    "asc desc distinct contains starts_with node edge interface implements enum date datetime now count sum avg min max " +
-    "collect search match_text fuzzy bm25 nearest rrf").split(" "),
+  ("query match return having order limit offset where set insert update delete not optional and or in is as null true false " +
+    "asc desc distinct contains starts_with like between case when then else end node edge interface implements enum").split(" "),
 );
+const FUNCTIONS = new Set(
+  ("date datetime now count sum avg min max collect coalesce lower upper length trim concat substring year month day years months " +
+    "weeks days hours minutes seconds search match_text fuzzy bm25 nearest rrf").split(" "),
+);
+const NEXT = /\s*(\S?)/y;
 const TOKEN = new RegExp(
   [
     "(?<comment>//[^\\n]*|/\\*[\\s\\S]*?(?:\\*/|$))",
@@ -24,11 +29,18 @@ export function tokenize(text) {
   TOKEN.lastIndex = 0;
   for (let match = TOKEN.exec(text); match; match = TOKEN.exec(text)) {
     let [kind] = Object.entries(match.groups).find(([, part]) => part !== undefined);
-    if (kind === "word" && KEYWORDS.has(match[0])) kind = "keyword";
+    if (kind === "word" && isKeyword(text, match)) kind = "keyword";
     else if (kind === "word" && /^[A-Z]/.test(match[0])) kind = "type";
     tokens.push({ kind, text: match[0], start: match.index });
   }
   return tokens;
+}
+
+function isKeyword(text, { 0: word, index }) {
+  NEXT.lastIndex = index + word.length;
+  const [, next] = NEXT.exec(text);
+  if (FUNCTIONS.has(word)) return next === "(";
+  return KEYWORDS.has(word) && next !== ":" && text[index - 1] !== ".";
 }
 
 // Return the position in the text of a line and a column of the server, which start at 1 and count code points.

@@ -36,6 +36,13 @@ export function TypeName({ type }) {
   return html`<span class="type-name"><span class=${type.kind === "node" ? `dot type-${type.colour}` : "dot edge"}></span><span class="clip" title=${type.name}>${type.name}</span></span>`;
 }
 
+// The columns that show a node or an edge: what identifies it, and its properties. Vectors and blobs are left out.
+export function columnsOfType({ kind, key_names: keys, properties }) {
+  const ids = kind === "edge" ? ["@from", "@to"] : keys.length ? [] : ["@id"];
+  const shown = properties.filter((property) => !["Vector", "Blob"].includes(property.type.kind));
+  return [...ids.map((name) => ({ name, type: "String" })), ...shown.map((property) => ({ name: property.name, type: typeText(property).replace("?", "") }))];
+}
+
 export function exampleQuery(type) {
   const match = type.kind === "node" ? `$x: ${type.name}` : `$a $x:${edgeWord(type.name)} $b`;
   return `query q() {\n  match { ${match} }\n  return { $x }\n  limit 100\n}\n`;

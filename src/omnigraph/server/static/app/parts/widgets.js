@@ -1,6 +1,6 @@
 // Small parts that every page uses: ids, times, numbers, notices, buttons and dialogs.
 
-import { html, useEffect, useRef, useState } from "../../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/htm-preact.js";
 import { Icon } from "./icons.js";
 
 const NUMBER = new Intl.NumberFormat("en");
@@ -70,7 +70,8 @@ export function Id({ id, href }) {
 }
 
 export function Command({ text }) {
-  return html`<div class="command"><code>${text}</code><${CopyButton} text=${text} label="Copy command" /></div>`;
+  const words = text.split(" ").map((word, index) => html`${index > 0 && " "}<span>${word}</span>`); // a flag is not broken after its hyphens
+  return html`<div class="command"><code>${words}</code><${CopyButton} text=${text} label="Copy command" /></div>`;
 }
 
 export function Loading({ text = "Loading" }) {
@@ -145,7 +146,7 @@ export function Panel({ title, actions, children, kind = "" }) {
 // A dialog that asks before something is changed. Escape cancels.
 export function Confirm({ title, action, danger, onConfirm, onCancel, children }) {
   const dialog = useRef(null);
-  useEffect(() => dialog.current.showModal(), []);
+  useLayoutEffect(() => dialog.current.showModal(), []);
   const cancel = (event) => {
     event.preventDefault();
     onCancel();
