@@ -116,7 +116,7 @@ def classify_inputs(data: object, type_name: str | None, options: Mapping[str, s
         raise UsageError(
             f"unexpected type '{type_name}': the keys of the dict are the types",
             code="load_type_unused",
-            hint=hint("Omit {}, or pass one frame instead of a dict.", Argument("type", type_name)),
+            hint=hint("Omit {}, or pass one frame or a list of dicts instead of a dict.", Argument("type", type_name)),
         )
     return _combine(_classify(value, str(name), options) for name, value in data.items())
 
@@ -239,7 +239,7 @@ def _classify(data: object, type_name: str | None, options: Mapping[str, str] | 
         return LoadInputs(files=tuple(_typed_files(find_inputs(names, options), type_name)))
     if isinstance(data, staged_text.StreamInput) or staged_text.is_records(data):
         return LoadInputs(texts=(TypedText(data, type_name),))
-    if isinstance(data, str | bytes | int | float | Sequence | set | None):
+    if isinstance(data, str | bytes | int | float | Sequence | set | None) or hasattr(data, "read"):
         raise unsupported_data(data)
     if type_name is None:
         raise UsageError(

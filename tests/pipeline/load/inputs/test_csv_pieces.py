@@ -159,7 +159,8 @@ HEADERS = {
     b"\xff\xfes\0l\0": "csv_header",
     b"slug,small,slug\n": "input_columns",
     b"ada,36\ngrace,37\n": "input_columns",
-    b"slug;small\nx;1\n": "input_columns",
+    b"slug;small\nx;1\n": "csv_header",
+    b"slug\tsmall\nx\t1\n": "csv_header",
 }
 
 
@@ -171,6 +172,21 @@ def test_file_without_a_header_is_rejected(root: Location, tmp_path: Path, data:
     assert (refused.value.code, "things.csv" in refused.value.message) == (HEADERS[data], True)
     assert "Nothing was written." in refused.value.hint
     assert files(root) == before
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "hint"),
+    [
+        (b"slug;small\nx;1\n", "commas between the names, got semicolons", "column names such as slug,"),
+        (b"slug\tsmall\n", "commas between the names, got tabs", "column names such as slug,"),
+        ("slug,small\n".encode("utf-16"), "UTF-8, got another encoding", "Save the file as UTF-8."),
+    ],
+)
+def test_reason_of_an_invalid_header(root: Location, tmp_path: Path, data: bytes, message: str, hint: str) -> None:
+    with pytest.raises(OmnigraphError) as refused:
+        load_here(root, written(tmp_path, "things.csv", data), "Thing")
+    assert refused.value.message.endswith(f"'{tmp_path / 'things.csv'}': expected {message}")
+    assert hint in refused.value.hint
 
 
 def test_header_alone_gives_no_rows(root: Location, tmp_path: Path) -> None:

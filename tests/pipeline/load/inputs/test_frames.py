@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ def test_scratch_is_deleted_after_a_rejection(root: Location) -> None:
     ("data", "type_name", "code"),
     [
         (TABLE, None, "load_type_missing"),
+        (BytesIO(b"slug"), None, "load_data"),
         (TABLE, "Persn", "type_missing"),
         (TABLE, "Knows", "input_columns"),
         ({"Person": TABLE}, "Person", "load_type_unused"),

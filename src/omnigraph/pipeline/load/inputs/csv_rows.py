@@ -57,6 +57,7 @@ _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
 _QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
 _SYNTAX_MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
+_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _HEADER_LINE: Final = Block(1, (), ())
 
 
@@ -217,8 +218,10 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header | None:
         raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
     try:
         rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise _bad_header(file, f"expected CSV in UTF-8 ({error})") from error
+    except UnicodeDecodeError as error:
+        raise _bad_header(file, "expected UTF-8, got another encoding", advice="Save the file as UTF-8.") from error
+    except csv.Error as error:
+        raise _bad_header(file, f"expected CSV ({error})") from error
 
     def after() -> Iterator[bytes]:
         if rest:
@@ -231,18 +234,21 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header | None:
 def _require_header(file: InputFile, names: list[str], entity: Entity) -> None:
     if not any(names):
         raise _bad_header(file, "expected column names, got an empty line", entity)
+    separator = next((name for text, name in _SEPARATORS.items() if len(names) == 1 and text in names[0]), None)
+    if separator is not None:
+        raise _bad_header(file, f"expected commas between the names, got {separator}", entity)
     if "" in names:
         raise _bad_header(file, f"expected a name for column {names.index('') + 1}, got an empty field", entity)
     reject_duplicate_columns(f"'{file.name}'", names)
     require_known_column(f"the header of '{file.name}'", names, entity)
 
 
-def _bad_header(file: InputFile, reason: str, entity: Entity | None = None) -> ContentError:
+def _bad_header(file: InputFile, reason: str, entity: Entity | None = None, advice: str = "") -> ContentError:
     example = f" such as {','.join(input_columns(entity)[:4])}" if entity else ""
     return ContentError(
         f"invalid header in the first line of '{file.name}': {reason}",
         code="csv_header",
-        hint=f"Nothing was written. Start the file with a line of column names{example}.",
+        hint=f"Nothing was written. {advice or f'Start the file with a line of column names{example}.'}",
         facts={"data": file.name},
     )
 

@@ -231,7 +231,8 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
         reason = f"it ends inside a value; {_LINE_EACH}" if is_part else str(error).removeprefix("JSON is malformed: ")
         return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {reason}", _shown(text))
     if not isinstance(record, dict):
-        return BadLine(line, Rule.LINE_SHAPE, _BAD_SHAPE, _shown(text))
+        advice = f"; {_LINE_EACH}" if isinstance(record, list) else ""
+        return BadLine(line, Rule.LINE_SHAPE, f"{_BAD_SHAPE}{advice}", _shown(text))
     duplicate = _duplicate_name(text, record)
     if duplicate is not None:
         return BadLine(line, Rule.NAME_TWICE, f"duplicate name '{duplicate}' in one object", _shown(text))
