@@ -44,11 +44,11 @@ def _ask(server: ServerProcess, actor: str, method: str, path: str, document: An
     return server.send(method, route, document, token=TOKENS[actor])
 
 
-def _run(cluster: ExampleCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(cluster: ExampleCluster, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command that may not return in a process of its own."""
     return subprocess.run(
         [forked_omnigraph(), *arguments],
-        env=environment(VARIABLES),
+        env=environment({**VARIABLES, **variables}),
         cwd=cluster.path,
         capture_output=True,
         text=True,
@@ -431,8 +431,7 @@ def test_broken_graph_is_quarantined(new: ExampleCluster) -> None:
         assert (codes["keyless"], codes["stale"]) == ("embedding_key_missing", "query_invalid")
         assert "graphs/books" in listed["quarantined"][0]["message"]
         assert str(new.path) not in json.dumps(listed)
-    strict = ("serve", "--cluster", ".", "--require-all-graphs", "--bind", "127.0.0.1:0")
-    refused = _run(new, *strict)
+    refused = _run(new, "serve", "--require-all-graphs", "--bind", "127.0.0.1:0", OMNIGRAPH_CLUSTER=".")
     assert refused.returncode == 1
     assert "3 of 4 graphs cannot be served: books" in refused.stderr
 
@@ -497,6 +496,20 @@ def test_stored_queries_do_not_show_whether_a_hidden_branch_exists(new: ExampleC
         ("add_author", "branch"): 403,
         ("add_author", "snapshot"): 400,
     }
+
+
+def test_open_server_serves_no_policy(new: ExampleCluster) -> None:
+    declared = (new.path / "cluster.yaml").read_text()
+    new.edit("cluster.yaml", lambda text: text.partition("policies:")[0])
+    assert new.apply()["converged"]
+    flags = ("--reload-seconds", "0.2", "--unauthenticated")
+    with serve(f"--cluster={new.path}", new.path.parent, *flags) as server:
+        (new.path / "cluster.yaml").write_text(declared)
+        revision = new.apply()["state_revision"]
+        wait_until(lambda: "has a policy but no tokens" in server.log.read_text(), "the new revision is rejected")
+        ready = server.send("GET", "/readyz").document
+        assert (ready["applied_revision"], ready["serving_revision"]) == (revision, revision - 1)
+        assert server.send("GET", "/graphs/books/snapshot").status == 200
 
 
 def test_managed_path_is_not_served_without_its_policy(applied: ExampleCluster) -> None:

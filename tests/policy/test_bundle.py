@@ -187,6 +187,14 @@ CEDAR_PROBLEMS: Final = {
         '@id("x") forbid(principal, action == Omnigraph::Action::"read", resource) when { context.brnch == "main" };',
         "attribute `brnch`",
     ),
+    "an unknown group": (
+        '@id("x") forbid(principal in Omnigraph::Group::"tem", action, resource);',
+        "policy 'x': unknown group 'tem': did you mean 'team'?",
+    ),
+    "an unknown group in a condition": (
+        '@id("x") forbid(principal, action, resource) unless { principal in [Omnigraph::Group::"ops"] };',
+        "policy 'x': unknown group 'ops'",
+    ),
     "a template": ('@id("x") permit(principal == ?principal, action, resource);', "templates are not supported"),
 }
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from omnigraph.base.authorization import SERVER_ACTIONS, AccessAction, Authority
 from omnigraph.base.diagnostics import Diagnostics
+from omnigraph.base.display import did_you_mean
 from omnigraph.base.errors import ErrorKind, MachineError, OmnigraphError
 from omnigraph.policy.bundle import POLICY_INVALID, TARGET_ACTIONS, BranchScope, Bundle, BundleKind, PolicyRule
 
@@ -191,8 +192,22 @@ def _raw_policies(bundle: Bundle, problems: Diagnostics) -> Iterator[_PolicyText
             elif policy_id in sources:
                 message = f"duplicate policy '{policy_id}': the first one is in '{sources[policy_id]}'"
                 problems.error(POLICY_INVALID, cedar.name, line, message)
+            for group in sorted(_groups_in(policy) - {*bundle.groups}):  # it would have no actors
+                message = f"policy '{policy_id}': unknown group '{group}'{did_you_mean(group, bundle.groups)}"
+                problems.error(POLICY_INVALID, cedar.name, line, message)
             sources.setdefault(policy_id, cedar.name)
             yield _PolicyText(id=policy_id, text=text, file=cedar.name, line=line)
+
+
+def _groups_in(node: Any) -> set[str]:
+    """Return the groups that a part of a policy, as JSON, names."""
+    if isinstance(node, list):
+        return {group for item in node for group in _groups_in(item)}
+    if not isinstance(node, dict):
+        return set()
+    if node.get("type") == "Omnigraph::Group":
+        return {str(node.get("id"))}
+    return _groups_in(list(node.values()))
 
 
 def _split_policies(text: str) -> Iterator[tuple[int, str]]:
