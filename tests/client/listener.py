@@ -26,6 +26,8 @@ class Reply:
     status: int = 200
     body: bytes = b"{}"
     headers: dict[str, str] = field(default_factory=lambda: {"Omnigraph-Http-Api": "0.13"})
+    missing_bytes: int = 0
+    """How many bytes of the body it does not send before it closes the connection."""
 
 
 @dataclass(slots=True)
@@ -54,10 +56,11 @@ def listen(answer: Callable[[Received], Reply]) -> Iterator[Listener]:
                 self.connection.close()
                 return
             self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+            for name, value in {**reply.headers, "Content-Length": str(len(reply.body) + reply.missing_bytes)}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+            self.close_connection = reply.missing_bytes > 0
 
         do_GET = do_POST = do_DELETE = handle_any  # noqa: N815  # the names in http.server
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import omnigraph as og
@@ -17,8 +18,10 @@ from omnigraph.base.authorization import AccessDeniedError
 from omnigraph.base.errors import Applied, ErrorKind, FormatError, InvariantError
 from omnigraph.client.errors import error_of_document
 from omnigraph.types import CommitRecord, EntityChange
+from omnigraph.wire.commits import SnapshotOutput
 from tests.api.test_examples import PEOPLE
 from tests.api.test_examples import SCHEMA as PEOPLE_SCHEMA
+from tests.client.listener import Reply, listen
 from tests.server.process import serve
 
 SCHEMA = """
@@ -142,6 +145,24 @@ def test_writes(both: Both) -> None:
     assert results[0] == results[1]
     served.delete_branch("writes")
     assert "writes" not in [status.record.name for status in served.list_branches()]
+
+
+def test_an_incomplete_export_leaves_the_file_that_existed(tmp_path: Path) -> None:
+    snapshot = SnapshotOutput(
+        graph_branch="main",
+        graph_commit_id="c",
+        graph_manifest_version=1,
+        internal_schema_version=1,
+        schema_hash="h",
+        datasets=[],
+    )
+    replies = {"GET": Reply(body=msgspec.json.encode(snapshot)), "POST": Reply(body=b'{"type":"Per', missing_bytes=9)}
+    out = tmp_path / "out.jsonl"
+    out.write_text("before")
+    with listen(lambda request: replies[request.method]) as listener, pytest.raises(og.OmnigraphError) as failed:
+        og.connect(listener.url, graph="g").export(out, force=True)
+    assert failed.value.code == "server_unreachable"
+    assert (list(tmp_path.iterdir()), out.read_text()) == ([out], "before")
 
 
 def test_merges(both: Both) -> None:

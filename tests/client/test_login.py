@@ -175,3 +175,4 @@ def test_a_load_that_is_too_long_is_not_sent(home: Path) -> None:
         outcome = run(home, "load", "--server", listener.url, "--data", "large.jsonl", "--json")
         assert [request.method for request in listener.received] == ["GET"]
     assert (outcome.exit_code, code(outcome)) == (1, "body_too_long")
+    assert "`omnigraph load --data large.jsonl --mode append --store URI`" in json.loads(outcome.stdout)["hint"]

@@ -202,7 +202,8 @@ def test_http(path: Path, tmp_path: Path) -> None:
         assert denied.document["result"]["isError"] is True
         assert denied.document["result"]["structuredContent"]["kind"] == "forbidden"
         assert server.send("POST", "mcp", {"jsonrpc": "2.0", "method": "x"}, token="t").status == 202
-        assert server.send("GET", "mcp", token="t").status == 405
+        for method in ("GET", "DELETE"):
+            assert server.send(method, "mcp", token="t").status == 405
         assert server.send("POST", "mcp", {}).status == 401
         from_page = {"Origin": "https://evil.example"}
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -100,12 +100,15 @@ def test_odd_authorization_headers_and_settings(graph_path: Path, tmp_path: Path
         allowed = server.send("OPTIONS", "query", headers=headers)
         assert allowed.headers["access-control-allow-origin"] == "https://a.example"
         assert "access-control-allow-credentials" not in allowed.headers
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        for origin, status in (("https://a.example", 200), ("https://b.example", 403)):
+            assert server.send("POST", "mcp", ping, token="t", headers={"Origin": origin}).status == status
         other = server.send("GET", "/healthz", headers={"Origin": "https://b.example"})
         assert "access-control-allow-origin" not in other.headers
         assert server.send("GET", "/openapi.json").document["servers"] == [{"url": "/graphs-of-acme"}]
         server.send("POST", "query", {"query": ALL_PEOPLE}, token="t")
-        wait_until(lambda: _logged(server.log, "POST"), "the log line")
-    [line] = _logged(server.log, "POST")
+        wait_until(lambda: _logged(server.log, "/graphs/default/query"), "the log line")
+    [line] = [line for line in _logged(server.log, "/graphs/default/query") if line["method"] == "POST"]
     assert (line["event"], line["status"], line["level"]) == ("request", 200, "INFO")
     assert (line["actor"], line["graph"]) == ("default", "default")
 
@@ -127,7 +130,7 @@ def test_tls(graph_path: Path, tmp_path: Path) -> None:
         assert "warning: " not in server.log.read_text()
 
 
-def _logged(log: Path, method: str) -> list[dict[str, object]]:
-    """Return the requests with a method in a log whose lines are JSON."""
+def _logged(log: Path, path: str) -> list[dict[str, object]]:
+    """Return the requests to a path in a log whose lines are JSON."""
     lines = (json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n"))
-    return [line for line in lines if line.get("method") == method]
+    return [line for line in lines if line.get("path") == path]

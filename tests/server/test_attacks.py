@@ -83,6 +83,7 @@ REQUESTS: dict[str, tuple[bytes, set[int]]] = {
     "header of 1 MB": (post(QUERY, BODY, TOKEN, "X-Long: " + "x" * 1_000_000), {0, 200, 400, 431}),
     "line break in a request id": (post(QUERY, BODY, TOKEN, "X-Request-Id: a%0d%0ab\tc"), {200}),
     "not HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", {0, 400}),
+    "upgrade to a web socket": (post(QUERY, BODY, TOKEN, "Upgrade: websocket", "Sec-WebSocket-Key: eA=="), {200}),
     "two versions of the interface": (post(QUERY, BODY, TOKEN, "Omnigraph-Http-Api: 0.13, 9.9"), {400}),
 }
 
@@ -95,6 +96,10 @@ def test_requests(server: ServerProcess, name: str) -> None:
     assert answer.count(b"HTTP/1.1 ") <= 1, "a second request was smuggled"
     assert b"root:" not in answer
     assert b"Traceback" not in answer
+    if status >= 400:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"omnigraph-http-api: 0.13" in head.lower()
+        assert {"error", "kind", "error_code"} <= json.loads(body).keys()
     assert server.send("GET", "/healthz").status == 200
 
 

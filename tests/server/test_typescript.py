@@ -1,6 +1,6 @@
 """A TypeScript client that is generated from the OpenAPI document compiles, and reads and writes a graph.
 
-npm installs the generator and the compiler by name and version. The test is skipped without Node or without a registry.
+npm installs the generator and the compiler by name and version. Without Node, the test is skipped.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from tests.waiting import SECONDS_MAX
 PACKAGES = ("openapi-typescript@7.13.0", "openapi-fetch@0.14.1", "typescript@5.9.3")
 
 
-@pytest.mark.soak
 def test_the_client_of_the_documentation_compiles_and_runs(server: ServerProcess, tmp_path: Path) -> None:
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     (tmp_path / "package.json").write_text('{"name": "client", "private": true, "type": "module"}')
-    installed = run(tmp_path, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES, check=False)
-    if installed.returncode != 0:
-        pytest.skip(f"npm cannot install the generator: {installed.stderr.strip().splitlines()[-1:]}")
+    run(tmp_path, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES)
     (tmp_path / "openapi.json").write_text(json.dumps(server.send("GET", "/openapi.json").document))
     run(
         tmp_path,
@@ -47,7 +44,7 @@ def test_the_client_of_the_documentation_compiles_and_runs(server: ServerProcess
     assert "Grace" in printed
 
 
-def run(directory: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-    assert not check or ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended

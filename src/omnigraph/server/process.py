@@ -19,7 +19,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
@@ -38,8 +40,10 @@ from omnigraph.policy.files import read_policy
 from omnigraph.server.admission import Admission, end_threads
 from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
+from omnigraph.server.bodies import CONTRACT, CONTRACT_VERSION
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
 from omnigraph.server.deployment import Deployment, DeploymentSettings
+from omnigraph.server.errors import RequestError, error_answer
 from omnigraph.server.gate import AccessGate, ActionGate, PolicyActionGate
 from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event, start_log
@@ -122,13 +126,15 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         make_app(serving),
         host=host,
         port=port,
-        http="httptools",
+        http=_HttpProtocol,
+        ws="none",
         loop="asyncio",
         lifespan="off",
         timeout_keep_alive=limits.SERVER_KEEP_ALIVE_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # only the token decides who the caller is
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
@@ -250,6 +256,18 @@ def _read_policy(paths: tuple[Path, ...]) -> CompiledPolicy:
             hint="Pass a file with rules about a graph. A server of one graph lists that graph to every token.",
         )
     return policy
+
+
+class _HttpProtocol(HttpToolsProtocol):
+    """The protocol of uvicorn, whose response to bytes that are not a request is an error document too."""
+
+    def send_400_response(self, msg: str) -> None:
+        error = RequestError(f"malformed request: {msg.rstrip('.').lower()}", code="request_malformed")
+        body = msgspec.json.encode(error_answer(error).document)
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        head += f"{CONTRACT}: {CONTRACT_VERSION}\r\nConnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):

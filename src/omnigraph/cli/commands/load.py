@@ -182,7 +182,8 @@ def _load_on_server(
         document = connection.client.load(LoadParameters(**parameters), body)
     except OmnigraphError as error:
         if error.code == "body_too_long":
-            error.advice += Hint("Pass `--store URI` there.")
+            command = shlex.join(("omnigraph", "load", "--data", path, "--mode", parameters["mode"], "--store"))
+            error.advice += Hint(f"Run `{command} URI` there.")
         raise _with_file(error, "<stdin>" if path == "-" else path) from error
     summary = f"loaded {format_count(document.total_entities, 'entity', 'entities')}"
     if document.commit is not None:
