@@ -74,6 +74,22 @@ def test_a_branch_of_a_copied_graph_is_an_error_with_a_hint(browser: Browser, br
     browser.wait_text("not readable", '[data-branch="draft"]')
 
 
+def test_an_index_that_is_not_needed_is_not_reported_as_missing(browser: Browser, tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "docs.omni", "node Doc { k: String @key  v: Vector(8) @index }")
+    graph.mutate('query add() { insert Doc { k: "a", v: [1, 2, 3, 4, 5, 6, 7, 8] } }')
+    graph.optimize()
+    with serve(tmp_path / "docs.omni", tmp_path) as running:
+        browser.base = f"http://{running.address}"
+        browser.load("#/g/default@main/health")
+        browser.wait_text("Nothing to do")
+        assert browser.run("return document.querySelector('[data-table] td:nth-child(7)').innerText") == "100 %"
+        browser.go("#/g/default@main/schema/node%3ADoc")
+        browser.wait_text("not needed: the vectors are below 64 MiB", ".type-details")
+        assert browser.all(".tag.warning") == []
+        assert "omnigraph optimize" not in browser.text(".type-details")
+        browser.load("#/graphs")
+
+
 def test_checks_tables_and_commands_of_a_healthy_graph(browser: Browser) -> None:
     browser.open("#/g/default@main/health")
     browser.wait_text("healthy", ".page-head")

@@ -66,6 +66,19 @@ def test_whole_nodes_and_edges_have_a_column_for_each_property(browser: Browser)
     browser.find("[aria-sort=ascending]")
 
 
+def test_a_click_on_a_type_writes_a_query_that_can_be_drawn(browser: Browser) -> None:
+    browser.open(MAIN)
+    browser.click(".query-side .row-button", "WorksAt")
+    browser.wait_text("$a $x:worksAt $b", ".editor pre")
+    browser.click("#run")
+    browser.find("#result tbody td")
+    assert browser.all(".problems") == []
+    columns = [head.text.rstrip("↕") for head in browser.all("#result thead th")]
+    assert columns[5:9] == ["x.@from", "x.@to", "x.role", "b.slug"]
+    browser.click("[role=tab]", "Graph")
+    browser.wait_text("43 nodes, 120 edges", ".graph-side")
+
+
 def test_a_query_that_runs_can_be_stopped(browser: Browser) -> None:
     browser.open(MAIN)
     browser.wait_text("No result yet", "#result")

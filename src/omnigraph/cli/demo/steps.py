@@ -191,7 +191,7 @@ def _start_server(state: DemoState) -> None:
 def wait_for_server(state: DemoState) -> None:
     """Print the address of the server, and wait until it ends or a signal interrupts this process."""
     write_text(
-        f"\nThe graph is served at {state.values_by_name['server']}/, with a web page. Sign in with {token_of('ada')}, "
+        f"\nThe graph is served at {state.values_by_name['server']}/, with a web page. Log in with {token_of('ada')}, "
         f"or with {token_of('bo')}, which only reads. Press Ctrl-C to end the server."
     )
     sys.stdout.flush()

@@ -5,6 +5,7 @@ import { html } from "../../vendor/htm-preact.js";
 import { getCatalog, getGraphHealth } from "../api.js";
 import { Icon } from "../parts/icons.js";
 import { Answer, Command, count, Empty, number, Panel, Prose, sentence, Time } from "../parts/widgets.js";
+import { isUnbuilt } from "../parts/types.js";
 import { usePlace, useRequest } from "../state.js";
 
 const SEVERITY = ["problem", "notice", "ok"];
@@ -82,6 +83,6 @@ function Tables({ health, indexes }) {
 const percent = (share) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 
 function coverage(table, indexes) {
-  const own = indexes.filter((index) => index.kind && index.table_key === table.table_key && index.branch === table.branch && index.rows > 0);
+  const own = indexes.filter((index) => index.kind && index.table_key === table.table_key && index.branch === table.branch && index.rows > 0 && !isUnbuilt(index));
   return own.length ? percent(Math.min(...own.map((index) => (index.rows - index.uncovered_rows) / index.rows))) : "–";
 }

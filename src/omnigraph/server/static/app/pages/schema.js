@@ -6,7 +6,7 @@ import { Diagram, layOut } from "../parts/diagram.js";
 import { Code } from "../parts/editor.js";
 import { DataTable } from "../parts/table.js";
 import { declarationOf } from "../parts/tokens.js";
-import { cardinalityText, columnsOfType, edgeWord, exampleQuery, TypeName, typesOf } from "../parts/types.js";
+import { cardinalityText, columnsOfType, edgeWord, exampleQuery, isUnbuilt, TypeName, typesOf } from "../parts/types.js";
 import { Answer, CopyButton, count, Empty, Notice, number, Panel } from "../parts/widgets.js";
 import { usePlace, useRequest } from "../state.js";
 
@@ -55,10 +55,11 @@ function IndexTable({ indexes }) {
   return html`<div class="table-box inner"><table>
     <thead><tr><th>property</th><th>kind</th><th>state</th><th class="numeric">covered rows</th></tr></thead>
     <tbody>${indexes.map((index) => html`<tr><td>${index.property}</td><td>${index.kind || "–"}</td>
-      <td><span class="tag ${index.uncovered_rows > 0 ? "warning" : index.rows > 0 ? "success" : ""}" title=${index.reason || undefined}>${index.state}</span></td>
+      <td class="words">${isUnbuilt(index) ? html`<span class="muted small">${index.reason}</span>`
+        : html`<span class="tag ${index.uncovered_rows > 0 ? "warning" : index.rows > 0 ? "success" : ""}" title=${index.reason || undefined}>${index.state}</span>`}</td>
       <td class="numeric">${number(index.rows - index.uncovered_rows)} of ${number(index.rows)}</td></tr>`)}</tbody>
   </table></div>
-  ${indexes.some((index) => index.uncovered_rows > 0) && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
+  ${indexes.some((index) => index.uncovered_rows > 0 && !isUnbuilt(index)) && html`<p class="muted small"><code>omnigraph optimize</code> builds and extends indexes.</p>`}`;
 }
 
 // Vectors of @embed properties that `omnigraph embed` has not filled, by the rule of `index status`.

@@ -20,6 +20,9 @@ export function typesOf({ catalog, entity_counts: counts, indexes = [] }) {
   return { nodes, edges, byKey: new Map([...nodes, ...edges].map((type) => [type.key, type])) };
 }
 
+// Whether `optimize` does not build a declared index. `reason` says why: a few vectors need none.
+export const isUnbuilt = (index) => index.state === "none" && Boolean(index.reason);
+
 export function typeText({ type, nullable }) {
   const item = { list: () => `[${type.item}]`, Vector: () => `Vector(${type.size})`, enum: () => `enum(${type.values.join(", ")})` };
   return `${item[type.kind] ? item[type.kind]() : type.kind}${nullable ? "?" : ""}`;
@@ -44,6 +47,6 @@ export function columnsOfType({ kind, key_names: keys, properties }) {
 }
 
 export function exampleQuery(type) {
-  const match = type.kind === "node" ? `$x: ${type.name}` : `$a $x:${edgeWord(type.name)} $b`;
-  return `query q() {\n  match { ${match} }\n  return { $x }\n  limit 100\n}\n`;
+  const [match, result] = type.kind === "node" ? [`$x: ${type.name}`, "$x"] : [`$a $x:${edgeWord(type.name)} $b`, "$a, $x, $b"];
+  return `query q() {\n  match { ${match} }\n  return { ${result} }\n  limit 100\n}\n`;
 }
