@@ -31,7 +31,7 @@ from omnigraph.pipeline.embed.run import EmbedRequest, EmbedResult, embed
 from omnigraph.pipeline.spark.auto import AutoRunner, RunnerChoice
 from omnigraph.storage.location import Location
 
-ROWS: Final = int(os.environ.get("BENCH_EMBED", "0")) or sized(1_000_000, 20_000)
+ROWS: Final = int(os.environ.get("BENCH_EMBED", "0")) or sized(200_000, 20_000)
 WAVE_ROWS: Final = sized(limits.EMBED_WAVE_ROWS, 1_000)
 FILE_ROWS: Final = 100_000
 SIZE: Final = 64

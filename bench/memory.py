@@ -22,7 +22,7 @@ LINES: Final = sized((2_000_000, 20_000_000), (20_000, 200_000))
 BYTES_MAX: Final = 2 * 1024**3
 GROWTH_MAX: Final = 1.3
 _POLL_SECONDS: Final = 0.1
-_LOAD: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).load(sys.argv[2])"
+_LOAD: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).load(sys.argv[2], runner='spark')"
 
 
 class Kind(Enum):

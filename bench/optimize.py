@@ -43,7 +43,7 @@ LARGE: Final = sized((1, 2_000, 10_000), (1, 60, 1_000))
 LARGE_RAW_MAX: Final = sized(1.2, None)
 OPENS_MAX: Final = 20
 BYTES_MAX: Final = 2 * 1024**3
-_RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize()"
+_RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize(runner='spark')"
 
 
 def run_alone(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX) -> list[Ratio]:
@@ -179,7 +179,7 @@ def run(folder: Path) -> list[Ratio]:
     tables, fragments, rows = sizes or (TABLES, FRAGMENTS, ROWS)
     ratios = run_alone(folder / "many", (tables, fragments, rows))
     shutil.rmtree(folder / "many")
-    ratios += run_with_appends(folder / "appends", (tables, fragments, rows))
+    ratios += run_with_appends(folder / "appends", (2, fragments, rows))
     shutil.rmtree(folder / "appends")
     ratios += run_updates(folder / "updates", (1, fragments, rows))
     shutil.rmtree(folder / "updates")

@@ -53,6 +53,8 @@ def run_command(command: list[str], seconds_max: float, log: Path) -> str | None
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, log.open("wb") as errors:
         environ = {**os.environ, **_ENVIRONMENT, "TMPDIR": folder}
+        # Without bytecode, each process of a benchmark would compile its modules, also within what is measured.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         process = subprocess.Popen(command, env=environ, stderr=errors, start_new_session=True)
         try:
             code = process.wait(seconds_max)

@@ -20,7 +20,7 @@ from bench.harness import Ratio, sized
 
 WRITERS: Final = 8
 COMMITS: Final = sized(20, 4)
-ROUNDS: Final = sized(5, 1)
+ROUNDS: Final = sized(3, 1)
 SETTINGS: Final = ("sync", "process")
 SCHEMA: Final = "node Person { slug: String @key  age: I64? }"
 INSERT: Final = "query add($slug: String) { insert Person { slug: $slug } }"

@@ -121,6 +121,8 @@ def version_times(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int
     """Return the versions of every Lance branch with their times, from a listing alone."""
     times_by_branch: dict[str | None, dict[int, int]] = {None: {}}
     for file in files:
+        if layout.VERSIONS_DIRECTORY not in file.path:
+            continue
         branch, rest = layout.split_branch(file.path)
         version = layout.manifest_version(rest)
         if version is not None:
@@ -145,6 +147,8 @@ def emptied_directory(file: DeletableFile) -> str | None:
         return file.path.partition("/")[0]
     if file.reason is Reason.FORK and file.path.startswith(layout.BRANCHES_DIRECTORY):
         return f"{layout.BRANCHES_DIRECTORY}{file.branch}"
+    if file.path.count("/") == 1:  # in a directory of Lance itself, which is kept
+        return None
     branch, rest = layout.split_branch(file.path)
     group = layout.file_group(rest)
     return layout.file_group_key(branch, group) if group is not None and rest.startswith(f"{group}/") else None
