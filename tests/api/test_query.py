@@ -78,6 +78,11 @@ def test_parameters_and_names(tmp_path: Path) -> None:
         graph.query(text, name="a")
     with pytest.raises(UsageError):
         graph.query(text)
+    with pytest.raises(UsageError, match="expected a dict of values by name, got str"):
+        graph.query(text, "ada", name="a")  # type: ignore[arg-type]
+    explained = graph.explain(text, name="n")
+    assert str(explained) == explained.text
+    assert explained._repr_html_().startswith("<pre>query n()\n  1. ")
 
 
 def test_limit_of_hops_bounds_open_traversals(tmp_path: Path) -> None:

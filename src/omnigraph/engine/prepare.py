@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from html import escape
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from omnigraph.base.clock import SYSTEM_CLOCK
@@ -128,6 +129,12 @@ class ExplainResult(Displayed):
 
     def summary(self) -> Mapping[str, object]:
         return {"query": self.query_name, "plan": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

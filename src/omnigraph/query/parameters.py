@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact, ParameterError
+from omnigraph.base.errors import Fact, ParameterError, UsageError
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import statements, types
@@ -33,6 +33,12 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
 
     A nullable parameter without a value is null. A name can start with `$`.
     """
+    if not isinstance(values_by_name, Mapping):  # Python does not check the type that the caller passes
+        raise UsageError(
+            f"invalid params: expected a dict of values by name, got {type(values_by_name).__name__}",
+            code="params_malformed",
+            hint='Pass it as in `params={"name": "Ada"}`.',
+        )
     params = {param.name: param for param in declared}
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, ex.LiteralValue] = {}
