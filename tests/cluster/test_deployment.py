@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from omnigraph.api.graph import Graph
-from omnigraph.base.errors import FormatError
+from omnigraph.base.errors import FormatError, MachineError, NotFoundError
 from omnigraph.client.local import LocalGraph
 from omnigraph.cluster.addressing import find_root
 from omnigraph.cluster.ledger import LedgerStore
@@ -46,6 +46,24 @@ def _add_graph(cluster: ExampleCluster) -> None:
     provider = "providers: { embedding: { default: { kind: mock } } }\n"
     cluster.edit("cluster.yaml", lambda text: text.replace("graphs:\n", graphs) + provider)
     assert cluster.apply()["converged"]
+
+
+def test_what_a_server_does_not_start_with(new: ExampleCluster) -> None:
+    with pytest.raises(NotFoundError, match="has no ledger"):
+        _serve(new)
+    new.cluster.import_graphs(actor="ada")
+    current = _serve(new).current()
+    assert (current.revision, dict(current.graphs), dict(current.quarantined)) == (1, {}, {}), "a ledger without graphs"
+    new.apply()
+    moved = new.graph.rename(new.path / "moved")
+    with pytest.raises(MachineError, match="1 of 1 graphs cannot be served: books"):
+        _serve(new)
+    moved.rename(new.graph)
+    assert list(_serve(new).current().graphs) == ["books"]
+    for stored in (new.path / "__cluster" / "resources" / "policy" / "base").iterdir():
+        stored.write_text("altered")
+    with pytest.raises(FormatError, match=r"'policy\.base' does not match its digest"):
+        _serve(new)
 
 
 def test_missing_provider_quarantines_only_its_graph(applied: ExampleCluster) -> None:

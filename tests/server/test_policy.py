@@ -177,6 +177,13 @@ def test_a_forged_page_token_reads_no_other_branch(server: ServerProcess, direct
         assert (answer.status, answer.document["error"]) == (400, "change cursor rejected: it belongs to other commits")
 
 
+def test_a_forged_position_in_a_page_is_rejected(server: ServerProcess, directory: Path) -> None:
+    log = og.open(str(directory / "graph.omni")).log()
+    token = encode_token(DiffToken(graph=log[-1].id, filter="", before=log[0].id, after=log[0].id, skipped=-1))
+    answer = ask(server, "act-bo", "GET", f"diff?from=main&to=main&page_token={token}")
+    assert (answer.status, answer.document["error_code"]) == (400, "change_cursor_rejected")
+
+
 def test_a_missing_branch_does_not_name_the_others_to_an_actor_that_may_not_list_them(server: ServerProcess) -> None:
     """The author writes on unprotected branches, existing or not, and may not list them."""
     call = {"name": "mutate", "arguments": {"query": INSERT, "branch": "absent"}}

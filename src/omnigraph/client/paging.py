@@ -11,7 +11,7 @@ from binascii import Error as Base64Error
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -40,7 +40,7 @@ class PageToken(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unkn
     graph: str
     """The first commit of the graph, which no other graph has."""
     filter: str
-    skipped: int = 0
+    skipped: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class FeedToken(PageToken, frozen=True, kw_only=True, tag=True):
