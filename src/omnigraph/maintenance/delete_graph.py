@@ -16,6 +16,7 @@ from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.layout import LOCKS, MANIFEST
 from omnigraph.graph.manifest.newest import forget_graph
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.storage.lance.layout import manifest_version
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -53,14 +54,7 @@ def delete_graph(root: Location) -> None:
 def _delete_manifest(store: ObjectStore) -> None:
     """Delete the versions of main, the newest one last: until then the graph is complete, after it there is none."""
     versions = [entry.path for entry in store.list(f"{MANIFEST}/_versions")]
-    manifests = sorted((path for path in versions if path.endswith(".manifest")), key=_version_number)
-    for path in manifests:
+    numbers = ((manifest_version(path.removeprefix(f"{MANIFEST}/")), path) for path in versions)
+    for _, path in sorted((number, path) for number, path in numbers if number is not None):
         failpoint(Failpoint.CLUSTER_DELETE_BEFORE)
         store.delete(path)
-
-
-def _version_number(path: str) -> int:
-    """Return a number that grows with the version. Lance names a version `2^64 - 1 - version` or by its number."""
-    digits = path.rpartition("/")[2].partition(".")[0]
-    number = int(digits) if digits.isdecimal() else 0
-    return 2**64 - 1 - number if len(digits) == 20 else number

@@ -229,10 +229,10 @@ def inspect_until_stable(
         live = tuple(intent for intent in read_pending() if intent.state is PendingState.LIVE)
         busy = (inspection.table.id for inspection in stable.drifted if is_in_progress(inspection, live))
         stable = StableInspection(snapshot, inspections, frozenset(busy))
-        now = read_snapshot(snapshot.root, name, storage_format=environment.storage_format)
-        if not stable.busy and now.version == snapshot.version:
+        newest = read_snapshot(snapshot.root, name, storage_format=environment.storage_format)
+        if not stable.busy and newest.version == snapshot.version:
             return stable
-        snapshot = now
+        snapshot = newest
         environment.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
     return stable
 
@@ -251,13 +251,13 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
         return inspection
     if inspection.drift.classification is Classification.NO_DRIFT:
         return replace(inspection, changes=RowCounts(0, 0, 0))
-    published, missing = _open_published(head, inspection.table)
+    published, why_missing = _open_published(head, inspection.table)
     if head.version < inspection.table.pin.version:
-        below = missing or "its head is below the published version"
+        below = why_missing or "its head is below the published version"
         return replace(inspection, obstacles=Obstacles(below, below))
     if inspection.drift.classification is Classification.VERIFIED_MAINTENANCE:
         # Our own changes are undone, which needs the published version.
-        obstacles = Obstacles(missing if inspection.drift.is_ours else "", missing)
+        obstacles = Obstacles(why_missing if inspection.drift.is_ours else "", why_missing)
         return replace(inspection, changes=RowCounts(0, 0, 0), obstacles=obstacles)
     obstacle = _describe_unfinished_write(snapshot, inspection) or _describe_column_mismatch(
         snapshot, inspection.table, head
@@ -272,7 +272,7 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
     return replace(
         inspection,
         changes=None if published is None else changes,
-        obstacles=Obstacles(obstacle, missing),
+        obstacles=Obstacles(obstacle, why_missing),
         not_checked=NOT_CHECKED,
     )
 

@@ -238,8 +238,8 @@ def explain_action(action: RepairAction, options: RepairOptions, obstacles: Obst
 
 def _is_deleted(root: Location, branch: BranchRecord) -> bool:
     """Whether the branch no longer exists, or another branch has its name."""
-    now = read_snapshot(root).state.branches.get(branch.name)
-    return now is None or now.id != branch.id
+    current = read_snapshot(root).state.branches.get(branch.name)
+    return current is None or current.id != branch.id
 
 
 def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats:

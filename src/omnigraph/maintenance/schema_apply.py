@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -280,11 +281,7 @@ class FillTask:
 CheckTask = RowsTask | RuleBucketTask
 
 
-def _task_bytes(task: CheckTask | FillTask) -> int:
-    return task.size_bytes
-
-
-@task("check rows", input_bytes=_task_bytes)
+@task("check rows", input_bytes=attrgetter("size_bytes"))
 def run_check(task: CheckTask) -> ViolationReport:
     """Run one check and return its violations."""
     if isinstance(task, RowsTask):
@@ -294,7 +291,7 @@ def run_check(task: CheckTask) -> ViolationReport:
     return _check_card(task, task.rule.cardinality)
 
 
-@task("write columns", input_bytes=_task_bytes)
+@task("write columns", input_bytes=attrgetter("size_bytes"))
 def fill_columns(task: FillTask) -> WrittenColumns:
     """Write the values of one task."""
     return write_columns(task.version.open(), task.plan, task.fragment_ids)

@@ -16,8 +16,8 @@ from omnigraph.maintenance.cleanup.retention import (
     RetentionPolicy,
     VersionTimes,
     decide,
+    kept_by_policy,
     owner_of,
-    policy_keeps,
     young_versions,
 )
 
@@ -75,7 +75,7 @@ def test_order_of_the_minimum_ages() -> None:
          "current_long_ago", "from_the_future", "no_version"],
 )  # fmt: skip
 def test_policy(options: RetentionPolicy, times: VersionTimes, expected: set[int]) -> None:
-    assert policy_keeps(times, options) | young_versions(times, options) == expected
+    assert kept_by_policy(times, options) | young_versions(times, options) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_policy(options: RetentionPolicy, times: VersionTimes, expected: set[int
     ids=["newest", "two", "three", "newest_is_internal", "one_is_missing", "none"],
 )
 def test_only_published_versions_count(keep: int, published: set[int], expected: set[int]) -> None:
-    assert policy_keeps(OLD, policy(keep), published=frozenset(published)) == expected
+    assert kept_by_policy(OLD, policy(keep), published=frozenset(published)) == expected
 
 
 def test_published_versions_count_per_lance_branch() -> None:

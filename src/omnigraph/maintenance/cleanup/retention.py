@@ -84,7 +84,7 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """The pins of retained snapshots, those of the heads of live branches, and the ids of live graph branches.
+    """What the graph needs of a dataset: pins of retained snapshots and of the heads of live branches; their ids.
 
     `floors`: the policy keeps nothing below these versions, because a schema change dropped something permanently.
     `published` are the versions of commits, which `keep` counts; None: every version. `reasons`: why pins are needed,
@@ -113,7 +113,7 @@ class RetentionDecision:
 
 
 def decide(facts: DatasetFacts, needs: Needs, policy: RetentionPolicy) -> RetentionDecision:
-    """Decide what to retain of a dataset and what to delete."""
+    """Decide which versions and forks of a dataset to retain and which to delete."""
     retained_forks = _retained_forks(facts, needs, policy)
     parents = frozenset(facts.forks[name].parent for name in retained_forks)
     needed_pins = needs.pins | needs.heads | facts.tags | parents
@@ -122,8 +122,8 @@ def decide(facts: DatasetFacts, needs: Needs, policy: RetentionPolicy) -> Retent
     for branch, times in facts.version_times.items():
         if branch is not None and branch not in retained_forks:
             continue
-        by_policy = _kept_by_policy(times, needs, policy, branch)
-        unpublished = _unpublished(times, needs, branch)
+        by_policy = _policy_versions(times, needs, policy, branch)
+        unpublished = _unpublished_versions(times, needs, branch)
         needed = frozenset(pin.version for pin in needed_pins if pin.branch == branch) & times.keys()
         retained[branch] = by_policy | needed | unpublished | young_versions(times, policy)
         for version in retained[branch] - by_policy:
@@ -142,7 +142,7 @@ def decide(facts: DatasetFacts, needs: Needs, policy: RetentionPolicy) -> Retent
     return RetentionDecision(retained, tuple(ordered), missing, reasons)
 
 
-def policy_keeps(
+def kept_by_policy(
     times: VersionTimes, policy: RetentionPolicy, floor: int = 0, published: frozenset[int] | None = None
 ) -> frozenset[int]:
     """Return the versions of a Lance branch that the policy keeps: the newest, and those of its two options.
@@ -176,14 +176,14 @@ def owner_of(fork: str) -> str | None:
     return None if match is None else match["manifest"] or match["table"]
 
 
-def _kept_by_policy(times: VersionTimes, needs: Needs, policy: RetentionPolicy, branch: str | None) -> frozenset[int]:
+def _policy_versions(times: VersionTimes, needs: Needs, policy: RetentionPolicy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
     published = needs.published
     counted = None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
-    return policy_keeps(times, policy, floor, counted)
+    return kept_by_policy(times, policy, floor, counted)
 
 
-def _unpublished(times: VersionTimes, needs: Needs, branch: str | None) -> frozenset[int]:
+def _unpublished_versions(times: VersionTimes, needs: Needs, branch: str | None) -> frozenset[int]:
     heads = [pin.version for pin in needs.heads if pin.branch == branch]
     return frozenset(version for version in times if heads and version > max(heads))
 

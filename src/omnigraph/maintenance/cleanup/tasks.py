@@ -36,7 +36,7 @@ from omnigraph.storage.lance.references import ReferencedFiles, find_committed_f
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
-_FACTS = ("_versions", "_refs", "tree")
+_DIRECTORIES_OF_VERSIONS = ("_versions", "_refs", "tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def list_versions(location: Location) -> tuple[StoredFile, ...]:
     """List the files of a dataset that `read_facts` needs."""
     return tuple(
         replace(file, path=f"{directory}/{file.path}")
-        for directory in _FACTS
+        for directory in _DIRECTORIES_OF_VERSIONS
         for file in list_files(location.child(directory))
     )
 

@@ -49,19 +49,19 @@ ReadLive = Callable[[Any, bool], Positions]
 """Returns the offsets of the live rows of a source: as it was read (False), or as it is now (True)."""
 
 
-def classify_source(source: Any, now: Fragment | None, emptied: Collection[int]) -> SourceChange:
+def classify_source(source: Any, current: Fragment | None, emptied: Collection[int]) -> SourceChange:
     """Return how one source has changed. `emptied` are the missing fragments that lost every row."""
-    if now is None:
+    if current is None:
         return SourceChange.EMPTIED if source.id in emptied else SourceChange.REPLACED
-    if now.native == source:
+    if current.native == source:
         return SourceChange.SAME
-    return SourceChange.ROWS_DELETED if has_same_data(source, now.native) else SourceChange.REPLACED
+    return SourceChange.ROWS_DELETED if has_same_data(source, current.native) else SourceChange.REPLACED
 
 
 def rebase_group(
-    group: FragmentRewrite, now: Mapping[int, Fragment], emptied: Collection[int], read_live: ReadLive
+    group: FragmentRewrite, current: Mapping[int, Fragment], emptied: Collection[int], read_live: ReadLive
 ) -> FragmentRewrite | None:
-    """Return the group as it can be committed to the table as it is now; None when it is lost.
+    """Return the group so that it can be committed to the current fragments of the table; None if it is lost.
 
     It is also lost if no source is left, and if a row that was deleted when the group was read exists again.
     """
@@ -70,7 +70,7 @@ def rebase_group(
     first = 0
     for source in group.sources:
         live_rows = int(source.num_rows)
-        change = classify_source(source, now.get(source.id), emptied)
+        change = classify_source(source, current.get(source.id), emptied)
         match change:
             case SourceChange.REPLACED:
                 return None
@@ -97,15 +97,15 @@ def rebase_group(
     return replace(group, written=written, emptied=frozenset(emptied_sources), deleted=deleted)
 
 
-def deleted_positions(then: Positions, now: Positions) -> Positions | None:
-    """Return the positions, among the rows that were live then, of those that are not live now.
+def deleted_positions(before: Positions, after: Positions) -> Positions | None:
+    """Return the positions, among the rows that were live before, of those that are not live after.
 
-    Both are ascending offsets of rows in one fragment. None when a row is live now that was not live then.
+    Both are ascending offsets of rows in one fragment. None if a row is live after and was not live before.
     """
-    still = np.isin(then, now, assume_unique=True)
-    if int(still.sum()) != len(now):
+    is_live = np.isin(before, after, assume_unique=True)
+    if int(is_live.sum()) != len(after):
         return None
-    return np.flatnonzero(~still).astype(np.uint32)
+    return np.flatnonzero(~is_live).astype(np.uint32)
 
 
 def split_positions(positions: Positions, rows: Sequence[int]) -> tuple[Positions, ...]:

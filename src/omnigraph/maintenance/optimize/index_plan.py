@@ -114,31 +114,32 @@ def group_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, 
 
 def still_fits(
     work: IndexWork,
-    then: Mapping[int, Fragment],
-    now: Mapping[int, Fragment],
+    indexed: Mapping[int, Fragment],
+    current: Mapping[int, Fragment],
     present: Sequence[indexes.IndexDescription],
     emptied: Collection[int] = (),
 ) -> bool:
-    """Whether an index that was built over the fragments `then` may be committed to a table that changed since.
+    """Whether an index over the fragments `indexed` may be committed to a table that changed since it was built.
 
-    The fragments must have the same files now; rows may have been deleted or moved to other fragments. `emptied` are
-    fragments that lost every row that way; Lance never assigns their numbers again, so an index may name them. No other
-    writer may have indexed the fragments, because Lance rejects segments that cover a part of an existing one; a
-    rebuild covers all of it.
+    Each of them must have the same files in `current`; rows may have been deleted or moved to other fragments.
+    `emptied` are fragments that lost every row that way; Lance never assigns their numbers again, so an index may name
+    them. No other writer may have indexed the fragments, because Lance rejects segments that cover a part of an
+    existing one; a rebuild covers all of it.
     """
     if any(
-        number not in emptied if number not in now else now[number].files != was.files for number, was in then.items()
+        number not in emptied if number not in current else current[number].files != fragment.files
+        for number, fragment in indexed.items()
     ):
         return False
-    named = (index for index in present if index.name == work.spec.name)
-    covered = frozenset[int]().union(*(index.fragment_ids for index in named)) & now.keys()
-    return covered <= then.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(then)
+    same_name = (index for index in present if index.name == work.spec.name)
+    covered = frozenset[int]().union(*(index.fragment_ids for index in same_name)) & current.keys()
+    return covered <= indexed.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(indexed)
 
 
 def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork:
     spec = declared.spec
-    named = next((index for index in table.present if index.name == spec.name), None)
-    is_current = named is None or named.has_parameters(spec.text)
+    existing = next((index for index in table.present if index.name == spec.name), None)
+    is_current = existing is None or existing.has_parameters(spec.text)
     if not table.rows:
         complete = isinstance(indexes.coverage_of(spec, table.present, table.rows), indexes.Indexed)
         status = IndexStatus.COMPLETE if complete else IndexStatus.SKIPPED
@@ -147,42 +148,42 @@ def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int
         why := indexes.why_no_vector_index(sum(table.rows.values()), declared.row_bytes)
     ):
         return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=why)
-    has_deleted = named is not None and _has_many_deleted(named, table.rows)
+    has_deleted = existing is not None and _has_many_deleted(existing, table.rows)
     if (
         is_current
         and not has_deleted
         and isinstance(indexes.coverage_of(spec, table.present, table.rows), indexes.Indexed)
     ):
         return IndexWork(declared=declared, status=IndexStatus.COMPLETE)
-    if named is None:
+    if existing is None:
         return IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=tuple(sorted(table.rows)))
-    if (named.column, named.kind) != (spec.column, spec.kind):
-        reason = f"the index name '{named.name}' is used by the column '{named.column}'"
+    if (existing.column, existing.kind) != (spec.column, spec.kind):
+        reason = f"the index name '{existing.name}' is used by the column '{existing.column}'"
         return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=reason)
-    uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
+    uncovered = tuple(sorted(table.rows.keys() - existing.fragment_ids))
     work = IndexWork(declared=declared, status=IndexStatus.EXTENDED, fragment_ids=uncovered)
     # A text index identifies rows by row id. An updated row keeps its id, so an extended index would also return its
     # old words. Vectors are read again, so an extended vector index is correct.
     has_old_values = spec.kind is IndexKind.INVERTED and not table.updated.isdisjoint(uncovered)
-    if not is_current or has_deleted or has_old_values or _is_scattered(work, named, table, rows_per_task):
+    if not is_current or has_deleted or has_old_values or _is_scattered(work, existing, table, rows_per_task):
         return rebuild(work, table.rows)
     return work
 
 
-def _has_many_deleted(named: indexes.IndexDescription, rows: Mapping[int, int]) -> bool:
+def _has_many_deleted(index: indexes.IndexDescription, rows: Mapping[int, int]) -> bool:
     """Whether many entries of the index are of rows that were deleted or updated. Lance keeps them until a rebuild.
 
     Rows without a value have no entry, so in a column with many nulls the share must be larger.
     """
-    live = sum(count for number, count in rows.items() if number in named.fragment_ids)
-    return named.entries - live > limits.INDEX_DELETED_SHARE * named.entries
+    live = sum(count for number, count in rows.items() if number in index.fragment_ids)
+    return index.entries - live > limits.INDEX_DELETED_SHARE * index.entries
 
 
-def _is_scattered(work: IndexWork, named: indexes.IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
+def _is_scattered(work: IndexWork, existing: indexes.IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
     """Whether extending would leave many more segments than a rebuild."""
     rows_max = _rows_max(work.declared, rows_per_task)
     uncovered = {number: table.rows[number] for number in work.fragment_ids}
-    extended = named.segments + len(group_fragments(uncovered, rows_max))
+    extended = existing.segments + len(group_fragments(uncovered, rows_max))
     rebuilt = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
     return extended > max(limits.INDEX_SEGMENTS_MAX, 2 * rebuilt)
 

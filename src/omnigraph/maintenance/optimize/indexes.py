@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.maintenance.optimize.index_plan import IndexWork, SegmentPlan, cut_segments, group_segments
@@ -40,16 +41,12 @@ class BuiltSegments:
     rows: int
 
 
-def _task_bytes(task: BuildTask) -> int:
-    return task.size_bytes
-
-
 def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
     """Return what a finished build adds to the progress."""
     return TaskSize(rows=built.result.rows if isinstance(built.result, BuiltSegments) else 0)
 
 
-@task("build indexes", built_size, input_bytes=_task_bytes)
+@task("build indexes", built_size, input_bytes=attrgetter("size_bytes"))
 @isolated
 def build_segments(task: BuildTask) -> BuiltSegments:
     """Write the index files of the task's segments."""

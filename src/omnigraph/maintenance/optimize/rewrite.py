@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from omnigraph.base import limits
 from omnigraph.maintenance.optimize.task_result import TaskOutcome, isolated
@@ -174,17 +175,13 @@ class RewriteTask:
     rows_per_fragment: int
 
 
-def _task_bytes(task: RewriteTask) -> int:
-    return task.size_bytes
-
-
 def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
     """Return what a finished rewrite adds to the progress."""
     new = rewritten.result.new if isinstance(rewritten.result, FragmentRewrite) else ()
     return TaskSize(rows=sum(fragment.num_rows for fragment in new))
 
 
-@task("rewrite fragments", rewritten_size, input_bytes=_task_bytes)
+@task("rewrite fragments", rewritten_size, input_bytes=attrgetter("size_bytes"))
 @isolated
 def rewrite_group(task: RewriteTask) -> FragmentRewrite:
     """Write the rows of the group into new fragments."""

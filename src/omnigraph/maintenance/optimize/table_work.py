@@ -76,7 +76,7 @@ class TableWork:
         replace(self, built=dict(self.built)).move_to(target)
 
     def move_to(self, target: WritableTable) -> tuple[int, list[IndexSpec]]:
-        """Make the work fit a newer version of the table.
+        """Change the work so that it can be committed to a newer version of the table.
 
         Returns:
             How many groups were lost, and which indexes.
@@ -106,11 +106,11 @@ class TableWork:
         self.groups = groups
         self.dropped = split | _still_dropped(self.dropped, present, groups)
         replaced = {group.old_ids: group.new_ids for group in groups}
-        now, indexes = fragments_after(fragments, groups), rewrite.indexes_after(present, replaced, self.dropped)
+        current, indexes = fragments_after(fragments, groups), rewrite.indexes_after(present, replaced, self.dropped)
         unusable = [
             spec
             for spec, index in self.built.items()
-            if not still_fits(index.work, index.fragments, now, indexes, self.emptied)
+            if not still_fits(index.work, index.fragments, current, indexes, self.emptied)
         ]
         self._remove_indexes(unusable)
         return lost, unusable
@@ -144,12 +144,12 @@ class TableWork:
         for spec in specs:
             del self.built[spec]
 
-    def _find_emptied(self, dataset: Dataset, now: Mapping[int, Fragment], after: int) -> None:
+    def _find_emptied(self, dataset: Dataset, current: Mapping[int, Fragment], after: int) -> None:
         """Separate fragments that lost every row from replaced ones, by the operations of the versions since."""
         sources = {source.id for group in self.groups for source in group.sources}
         written = {fragment.id for group in self.groups for fragment in group.written}
         indexed = {fragment_id for index in self.built.values() for fragment_id in index.fragments}
-        missing = (sources | (indexed - written)) - now.keys() - self.emptied
+        missing = (sources | (indexed - written)) - current.keys() - self.emptied
         if missing and self.reads.only_rows_changed(dataset, after):
             self.emptied |= missing
 
@@ -165,23 +165,25 @@ def rewrite_under_lease(
     if table is None or table.owner != area.snapshot.branch.id:
         return work
     extended = work or TableWork(target=area.open_for_write(view.alias))
-    now = reread_view(view, extended.target.dataset)
+    current = reread_view(view, extended.target.dataset)
     used_ids = {fragment_id for group in extended.groups for fragment_id in group.old_ids}
     used_ids.update(fragment_id for index in extended.built.values() for fragment_id in index.fragments)
-    unused = {fragment_id: fragment for fragment_id, fragment in now.fragments.items() if fragment_id not in used_ids}
-    group = rewrite.plan_rewrite_under_lease(unused, now.present, bounds)
+    unused = {
+        fragment_id: fragment for fragment_id, fragment in current.fragments.items() if fragment_id not in used_ids
+    }
+    group = rewrite.plan_rewrite_under_lease(unused, current.present, bounds)
     if not group:
         return work
-    used_ids.update(extended.emptied, view.fragments, now.fragments, rewrite.indexed_fragment_ids(now.present))
+    used_ids.update(extended.emptied, view.fragments, current.fragments, rewrite.indexed_fragment_ids(current.present))
     rewritten = rewrite_fragments(extended.target.dataset, group, bounds.rows)
     extended.add_group(rewritten, max(used_ids) + limits.COMPACTION_NUMBER_GAP)
     return extended
 
 
-def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrite]) -> Mapping[int, Fragment]:
+def fragments_after(fragments: Mapping[int, Fragment], groups: Sequence[FragmentRewrite]) -> Mapping[int, Fragment]:
     """Return the fragments that the table has once the groups are committed."""
     replaced = {fragment_id for group in groups for fragment_id in group.old_ids}
-    after = {fragment_id: fragment for fragment_id, fragment in now.items() if fragment_id not in replaced}
+    after = {fragment_id: fragment for fragment_id, fragment in fragments.items() if fragment_id not in replaced}
     for group in groups:
         for new in group.new:
             size = sum(file.file_size_bytes or 0 for file in new.files)
@@ -192,10 +194,10 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrit
     return after
 
 
-def _is_in_place(group: FragmentRewrite, now: Mapping[int, Fragment]) -> bool:
+def _is_in_place(group: FragmentRewrite, fragments: Mapping[int, Fragment]) -> bool:
     """Whether the group has replaced its fragments."""
-    is_present = all(new.id in now and now[new.id].files == data_files(new) for new in group.new)
-    return is_present and now.keys().isdisjoint(group.old_ids)
+    is_present = all(new.id in fragments and fragments[new.id].files == data_files(new) for new in group.new)
+    return is_present and fragments.keys().isdisjoint(group.old_ids)
 
 
 def _still_dropped(
