@@ -125,7 +125,7 @@ def reject_invalid_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, 
         array.validate(full=True)
     except pa.ArrowInvalid:
         raw = pc.cast(array, pa.large_binary()).to_pylist()
-        is_invalid = np.array([value is not None and not _is_unicode(value) for value in raw], dtype=np.bool_)
+        is_invalid = np.array([value is not None and not is_unicode(value) for value in raw], dtype=np.bool_)
         invalid = invalid_values(Rule.NOT_UNICODE, _UNICODE_MESSAGE, is_invalid)
         if not invalid:
             raise  # the array itself is invalid, not one of its rows
@@ -174,7 +174,8 @@ def _decode_base64(text: str) -> bytes | None:
         return None
 
 
-def _is_unicode(raw: bytes) -> bool:
+def is_unicode(raw: bytes) -> bool:
+    """Return whether the bytes are text in UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError:

@@ -43,7 +43,7 @@ class IdRange:
 class Zone:
     """A slice of rows with its smallest and largest id."""
 
-    piece: RowSlice
+    row_slice: RowSlice
     low: str
     high: str
 
@@ -109,17 +109,20 @@ def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EX
     if reads is not None:
         return TableExportPlan(ranges, batch_rows, reads)
     run_rows = max(1, int(limits.EXPORT_RUN_PARTS * part_bytes / row_bytes))
-    return TableExportPlan(ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows)))
+    return TableExportPlan(ranges, batch_rows, None, tuple(group_slices([zone.row_slice for zone in zones], run_rows)))
 
 
 def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[RowSlice, ...]]:
     """Return the same rows in groups of at most `rows_max`; larger slices are divided."""
     pending: list[RowSlice] = []
     rows = 0
-    for piece in slices:
-        for offset in range(0, piece.rows, rows_max):
+    for row_slice in slices:
+        for offset in range(0, row_slice.rows, rows_max):
             part = RowSlice(
-                piece.fragment, piece.start + offset, min(rows_max, piece.rows - offset), piece.index + offset
+                row_slice.fragment,
+                row_slice.start + offset,
+                min(rows_max, row_slice.rows - offset),
+                row_slice.index + offset,
             )
             if pending and rows + part.rows > rows_max:
                 yield tuple(_join_slices(pending))
@@ -140,23 +143,23 @@ def _plan_reads(bounds: Sequence[str], zones: Sequence[Zone], rows: int) -> tupl
     read_rows = 0
     for zone in zones:
         parts = range(bisect_right(bounds, zone.low), bisect_right(bounds, zone.high) + 1)
-        read_rows += zone.piece.rows * len(parts)
+        read_rows += zone.row_slice.rows * len(parts)
         if read_rows > rows * limits.EXPORT_REREAD_MAX:
             return None
         for part in parts:
-            reads[part].append(zone.piece)
+            reads[part].append(zone.row_slice)
     return tuple(tuple(_join_slices(slices)) for slices in reads)
 
 
 def _join_slices(slices: Sequence[RowSlice]) -> Iterator[RowSlice]:
     """Return the same rows in fewer slices: adjacent slices become one."""
     last: RowSlice | None = None
-    for piece in slices:
-        if last is not None and (last.fragment, last.start + last.rows) == (piece.fragment, piece.start):
-            last = RowSlice(last.fragment, last.start, last.rows + piece.rows, last.index)
+    for row_slice in slices:
+        if last is not None and (last.fragment, last.start + last.rows) == (row_slice.fragment, row_slice.start):
+            last = RowSlice(last.fragment, last.start, last.rows + row_slice.rows, last.index)
             continue
         if last is not None:
             yield last
-        last = piece
+        last = row_slice
     if last is not None:
         yield last

@@ -42,8 +42,8 @@ def read_slices(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of slices with their addresses."""
     columns = arrow_schema(table.entity).names
-    for piece in slices:
-        yield from read_slice(dataset, piece, columns, batch_rows)
+    for row_slice in slices:
+        yield from read_slice(dataset, row_slice, columns, batch_rows)
 
 
 def rows_within(batches: Iterable[pa.RecordBatch], id_range: IdRange) -> Iterator[pa.RecordBatch]:
@@ -182,27 +182,30 @@ def sample_ids(task: SampleTask) -> Sample:
     zones: list[Zone] = []
     cuts: list[str] = []
     positions: list[int] = []
-    for piece in task.slices:
-        done = 0
-        for batch in read_slice(dataset, piece, [ID], limits.EXPORT_BATCH_ROWS_MAX):
+    for row_slice in task.slices:
+        rows_read = 0
+        for batch in read_slice(dataset, row_slice, [ID], limits.EXPORT_BATCH_ROWS_MAX):
             ids = batch.column(ID)
-            position = RowSlice(piece.fragment, piece.start + done, len(ids), piece.index + done)
-            zones += _zones(ids, position, zone_rows(task.table.rows))
+            slice_of_batch = RowSlice(
+                row_slice.fragment, row_slice.start + rows_read, len(ids), row_slice.index + rows_read
+            )
+            zones += _zones(ids, slice_of_batch, zone_rows(task.table.rows))
             hashes = hash_texts(ids)
             chosen = pa.array(np.flatnonzero(hashes % distance == 0))
             cuts += [str(cut) for cut in ids.take(chosen).to_pylist()]
-            positions += (np.flatnonzero(hashes % (distance * _CUTS_PER_MEASURED_ROW) == 0) + position.index).tolist()
-            done += len(ids)
-    weight = _text_bytes(dataset, task.table, positions)
-    return Sample(tuple(zones), tuple(cuts), len(positions), weight)
+            positions += (
+                np.flatnonzero(hashes % (distance * _CUTS_PER_MEASURED_ROW) == 0) + slice_of_batch.index
+            ).tolist()
+            rows_read += len(ids)
+    return Sample(tuple(zones), tuple(cuts), len(positions), _text_bytes(dataset, task.table, positions))
 
 
-def _zones(ids: Column, position: RowSlice, rows: int) -> Iterator[Zone]:
+def _zones(ids: Column, slice_of_ids: RowSlice, rows: int) -> Iterator[Zone]:
     for offset in range(0, len(ids), rows):
         zone_ids = ids.slice(offset, rows)
         extremes = pc.min_max(zone_ids).as_py()
-        piece = RowSlice(position.fragment, position.start + offset, len(zone_ids), position.index + offset)
-        yield Zone(piece, extremes["min"], extremes["max"])
+        first, index = slice_of_ids.start + offset, slice_of_ids.index + offset
+        yield Zone(RowSlice(slice_of_ids.fragment, first, len(zone_ids), index), extremes["min"], extremes["max"])
 
 
 def _text_bytes(dataset: Dataset, table: ExportTable, positions: Sequence[int]) -> int:

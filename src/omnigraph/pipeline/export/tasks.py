@@ -113,12 +113,12 @@ def _read(dataset: Dataset, task: PartTask) -> pa.RecordBatch | None:
 
 
 def _write_lines(dataset: Dataset, table: ExportTable, rows: pa.RecordBatch, sink: BinaryIO) -> None:
-    for some in export_rows.split_rows(table.entity, rows):
-        batch = some
+    for batch in export_rows.split_rows(table.entity, rows):
+        with_text = batch
         for name in blob_names(table.entity):
-            text = blob_text(export_rows.blob_contents(dataset, name, some))
-            batch = batch.set_column(batch.schema.get_field_index(name), name, text)
-        sink.write(line_bytes(json_lines(table.entity, batch)).data)
+            text = blob_text(export_rows.blob_contents(dataset, name, batch))
+            with_text = with_text.set_column(batch.schema.get_field_index(name), name, text)
+        sink.write(line_bytes(json_lines(table.entity, with_text)).data)
 
 
 def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None, file: BinaryIO) -> None:
@@ -127,10 +127,10 @@ def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None
     schema = _parquet_schema(task.table)
     blobs = blob_names(task.table.entity)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for some in () if rows is None else export_rows.split_rows(task.table.entity, rows) if blobs else (rows,):
-            columns = {name: some.column(name) for name in some.schema.names if name != ADDRESS}
+        for batch in () if rows is None else export_rows.split_rows(task.table.entity, rows) if blobs else (rows,):
+            columns = {name: batch.column(name) for name in batch.schema.names if name != ADDRESS}
             for name in blobs:
-                columns[name] = _binary(export_rows.blob_contents(dataset, name, some), name, task.table)
+                columns[name] = _binary(export_rows.blob_contents(dataset, name, batch), name, task.table)
             arrays: Any = list(columns.values())
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 

@@ -120,11 +120,11 @@ def _hops(edges: DataFrame, sources: DataFrame, high: int) -> list[DataFrame]:
     hops = [pairs]
     frontier = seen = pairs.filter(F.col(_START) != F.col(FAR))
     while len(hops) < high and not frontier.isEmpty():
-        ends = frontier.select(_START, F.col(FAR).alias("at"))
-        further = ends.join(edges, F.col("at") == F.col(NEAR), "inner").select(_START, FAR).distinct()
-        visited = seen.select(F.col(_START).alias("known_start"), F.col(FAR).alias("known_far"))
-        is_known = (F.col(_START) == F.col("known_start")) & (F.col(FAR) == F.col("known_far"))
-        new = further.filter(F.col(_START) != F.col(FAR)).join(visited, is_known, "left_anti")
+        ends = frontier.select(_START, F.col(FAR).alias("frontier"))
+        further = ends.join(edges, F.col("frontier") == F.col(NEAR), "inner").select(_START, FAR).distinct()
+        visited = seen.select(F.col(_START).alias("seen_start"), F.col(FAR).alias("seen_far"))
+        is_seen = (F.col(_START) == F.col("seen_start")) & (F.col(FAR) == F.col("seen_far"))
+        new = further.filter(F.col(_START) != F.col(FAR)).join(visited, is_seen, "left_anti")
         frontier = reuse(new)
         seen = seen.union(frontier)
         hops.append(frontier)

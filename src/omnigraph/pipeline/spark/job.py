@@ -10,7 +10,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -41,7 +40,7 @@ def run_job(
     from pyspark import inheritable_thread_target
     from pyspark.errors import PySparkException
 
-    job: _SparkJob = _ConnectJob(session) if is_connect(session) else _ClassicJob(session)
+    job = _ConnectJob(session) if is_connect(session) else _ClassicJob(session)
 
     def act() -> Outcome:
         job.mark_thread()
@@ -150,34 +149,6 @@ def make_size_sum(session: SparkSession) -> SizeAccumulator:
     return session.sparkContext.accumulator(TaskSize(), param)
 
 
-class _SparkJob(ABC):
-    """One action on one kind of session."""
-
-    @abstractmethod
-    def mark_thread(self) -> None:
-        """Name the jobs that this thread starts, so that they can be cancelled."""
-
-    @abstractmethod
-    def count_tasks(self) -> TaskCounts:
-        """Return what Spark knows of the tasks."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Ask Spark to cancel the jobs."""
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Close the connection, because Spark did not cancel the jobs."""
-
-    @abstractmethod
-    def has_lost_java(self) -> bool:
-        """Return whether the Java process that this process started has ended."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release what the job registered, after the action has ended."""
-
-
 @contextmanager
 def _delayed_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block: an interrupted request breaks the connection that cancels the job."""
@@ -195,16 +166,20 @@ def _delayed_interrupts() -> Iterator[None]:
         handler(*received[0])
 
 
-class _ClassicJob(_SparkJob):
+class _ClassicJob:
+    """One action on a classic session."""
+
     def __init__(self, session: SparkSession) -> None:
         self._group = f"omnigraph-{uuid4().hex}"
         self._context = session.sparkContext
         self._process: subprocess.Popen[bytes] | None = getattr(self._context._gateway, "proc", None)
 
     def mark_thread(self) -> None:
+        """Name the jobs that this thread starts, so that they can be cancelled."""
         self._context.setJobGroup(self._group, "omnigraph", interruptOnCancel=True)
 
     def count_tasks(self) -> TaskCounts:
+        """Return what Spark knows of the tasks."""
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
         every = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -212,13 +187,16 @@ class _ClassicJob(_SparkJob):
         return TaskCounts(sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages))
 
     def cancel(self) -> None:
+        """Ask Spark to cancel the jobs."""
         self._context.cancelJobGroup(self._group)
 
     def abandon(self) -> None:
+        """Close the connection, because Spark did not cancel the jobs."""
         if self._process is not None:
             self._process.kill()
 
     def has_lost_java(self) -> bool:
+        """Return whether the Java process that this process started has ended."""
         if self._process is None:
             return False
         with suppress(subprocess.TimeoutExpired):  # its connections close shortly before it ends
@@ -226,10 +204,12 @@ class _ClassicJob(_SparkJob):
         return self._process.poll() is not None
 
     def close(self) -> None:
-        pass
+        """Release what the job registered, after the action has ended."""
 
 
-class _ConnectJob(_SparkJob):
+class _ConnectJob:
+    """One action on a session of Spark Connect, with the methods of `_ClassicJob`."""
+
     def __init__(self, session: SparkSession) -> None:
         self._tag = f"omnigraph-{uuid4().hex}"
         self._session = session

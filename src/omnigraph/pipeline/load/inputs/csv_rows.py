@@ -25,6 +25,7 @@ import pyarrow.csv as pcsv
 from omnigraph.arrow.columns import Column, Rows, plain_array
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
+from omnigraph.integrity.convert.scalars import is_unicode
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import (
@@ -145,7 +146,7 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
         mismatches.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
         return "skip"
 
-    if not _is_unicode(data):
+    if not is_unicode(data):
         # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
         data, mismatches = _drop_mismatches(data, len(names))
         if not data:
@@ -292,8 +293,8 @@ def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Record
     start = 0
     while start < len(data):
         match = _RECORD.match(data, start)
-        is_begun = match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
-        if is_begun and not is_last:
+        is_incomplete = match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
+        if is_incomplete and not is_last:
             break
         end = match.end() if match else data.find(b"\n", start) + 1
         if not end and not is_last:
@@ -363,16 +364,6 @@ def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
         property_ = entity.property_named(name)
         columns[name] = texts if property_ is None else raw_column(texts, property_.type)
     return RawBatch(table.num_rows, columns)
-
-
-def _is_unicode(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _drop_mismatches(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:

@@ -133,11 +133,12 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
 
 def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     bucket, _, key = location.uri.split("://", 1)[1].partition("/")
-    fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
-    directory = fixed.rpartition("/")[0] if fixed != key else key
+    before_pattern = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
+    is_pattern = before_pattern != key
+    directory = before_pattern.rpartition("/")[0] if is_pattern else key
     whole_bucket = Location(scheme=location.scheme, uri=f"{location.scheme.value}://{bucket}", options=location.options)
     denied: StorageError | None = None
-    if key and fixed == key:
+    if key and not is_pattern:
         try:
             stamp = read_stamp(whole_bucket.child(key))
         except StorageError as error:
@@ -151,12 +152,12 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     root = whole_bucket.child(directory) if directory else whole_bucket
     requested = key.removeprefix(directory).split("/")
     for entry in _list_directory(root, denied):
-        whole = f"{directory}/{entry.path}" if directory else entry.path
-        if fixed != key and not fnmatch.fnmatchcase(whole, key):
+        entry_key = f"{directory}/{entry.path}" if directory else entry.path
+        if is_pattern and not fnmatch.fnmatchcase(entry_key, key):
             continue
         if _is_hidden(entry.path.split("/"), requested):
             continue
-        if fixed != key or _format_of(entry.path) is not None:
+        if is_pattern or _format_of(entry.path) is not None:
             entry_location = root.child(entry.path)
             yield _file(entry_location.uri, entry_location, FileStamp(entry.size, entry.version))
 

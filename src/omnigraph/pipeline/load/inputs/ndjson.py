@@ -86,22 +86,22 @@ def parse_block(data: bytes, catalog: Catalog, *, marks_omitted: bool = False) -
     # The native parser returns null for an omitted member too. A line without the letters "null" has no null.
     may_have_null = np.asarray(pc.match_substring(lines, "null")) if marks_omitted else ~remaining
     rows: list[TypedRows] = []
-    slow: list[Rows] = []
+    without_native_parser: list[Rows] = []
     for entity, prefix in _prefixes(lines, remaining, catalog):
         chosen = np.asarray(pc.starts_with(lines, prefix)) & remaining
         remaining &= ~chosen
-        slow.append(np.flatnonzero(chosen & may_have_null))
+        without_native_parser.append(np.flatnonzero(chosen & may_have_null))
         chosen &= ~may_have_null
         where = np.flatnonzero(chosen)
         if not len(where):
             continue
         table = _parse_natively(_join_lines(lines, chosen, data), entity, len(where))
         if table is None:
-            slow.append(where)
+            without_native_parser.append(where)
         else:
             rows.append(TypedRows(entity, table, where, _null_masks(table) if marks_omitted else {}))
-    slow.append(np.flatnonzero(remaining))
-    records, bad = _parse_line_by_line(lines, np.sort(np.concatenate(slow)), catalog)
+    without_native_parser.append(np.flatnonzero(remaining))
+    records, bad = _parse_line_by_line(lines, np.sort(np.concatenate(without_native_parser)), catalog)
     return Block(len(lines), (*rows, *(group.rows(marks_omitted=marks_omitted) for group in records)), bad, len(data))
 
 

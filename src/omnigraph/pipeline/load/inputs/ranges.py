@@ -39,8 +39,8 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
     """Return the ranges of all files, each of `range_bytes`, or of a size that gives every core work."""
     if range_bytes is None:
         # Large ranges give few fragments, but an input of medium size must give every core a range.
-        fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
-        range_bytes = min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
+        bytes_per_core = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
+        range_bytes = min(max(bytes_per_core, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
     ranges = []
     for file in files:
         if file.compression is not Compression.NONE:
@@ -125,15 +125,15 @@ def _rest_of_line(file: InputFile, position: int, block_bytes: int) -> Iterator[
 
 def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
     """Divide blocks at line ends. Each byte is copied once, however many blocks a line has."""
-    begun: list[bytes] = []
+    incomplete_line: list[bytes] = []
     for block in blocks:
         cut = block.rfind(b"\n") + 1
         if cut:
-            yield LineBlock(b"".join((*begun, memoryview(block)[:cut])))
-            begun.clear()
-        begun.append(block[cut:])
-        if sum(map(len, begun)) > limits.LOAD_LINE_BYTES_MAX:
-            yield LineBlock(b"".join(begun), is_cut=True)
+            yield LineBlock(b"".join((*incomplete_line, memoryview(block)[:cut])))
+            incomplete_line.clear()
+        incomplete_line.append(block[cut:])
+        if sum(map(len, incomplete_line)) > limits.LOAD_LINE_BYTES_MAX:
+            yield LineBlock(b"".join(incomplete_line), is_cut=True)
             return
-    if any(begun):
-        yield LineBlock(b"".join(begun))
+    if any(incomplete_line):
+        yield LineBlock(b"".join(incomplete_line))
