@@ -142,7 +142,7 @@ def _check_preview(location: Location, branch: str, change: ExternalChange, befo
     assert row.manifest_version == published.pin.version
     assert row.lance_head_version == published.pin.version + len(change.operations)
     assert row.can_be_published == (not change.obstacle)
-    expected_error = f"it cannot be published: {change.obstacle}; `unverified='discard'` drops it"
+    expected_error = f"it cannot be published: {change.obstacle}; `unverified='discard'` discards it"
     assert row.error == (expected_error if change.obstacle else None)
     if change.after is not None:
         assert _counts(row) == _difference(before, change.after(before))

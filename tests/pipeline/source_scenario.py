@@ -255,17 +255,17 @@ class _Pushing(DataSource):
 
 class _PushingReader(DataSourceReader):
     def __init__(self) -> None:
-        self.wanted: int | None = None
+        self.pushed_value: int | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         for pushed_filter in filters:
             if isinstance(pushed_filter, EqualTo):
-                self.wanted = pushed_filter.value
+                self.pushed_value = pushed_filter.value
             else:
                 yield pushed_filter
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        yield from ((x,) for x in range(10) if self.wanted in (None, x))
+        yield from ((x,) for x in range(10) if self.pushed_value in (None, x))
 
 
 def _pushed(spark: SparkSession) -> list[int]:

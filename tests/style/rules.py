@@ -16,6 +16,7 @@ FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 EMPTY_NAMES: Final = {"found", "one", "wanted", "known", "kept", "given", "how", "at", "there"}
+EMPTY_NAMES_IN_PACKAGE: Final = {"each", "got", "here", "made", "some", "was", "which", "why"}
 POSITIONAL_FIELDS_MAX: Final = 4
 
 _SHARED_CHANCE: Final = re.compile(
@@ -65,7 +66,7 @@ def files_hold_one_concept(source: SourceFile) -> Iterator[str]:
 
 
 def variables_name_their_content(source: SourceFile) -> Iterator[str]:
-    """Reject empty names of variables and parameters; a field may have the name of its JSON member."""
+    """Reject empty names of variables, parameters, captures and attributes; a field may be named like its JSON member."""
     fields = {
         id(statement.target)
         for node in source.nodes
@@ -74,13 +75,19 @@ def variables_name_their_content(source: SourceFile) -> Iterator[str]:
         if isinstance(statement, ast.AnnAssign)
     }
     for node in source.nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
-            name = node.id
-        elif isinstance(node, ast.arg):
-            name = node.arg
-        else:
-            continue
-        if name in EMPTY_NAMES:
+        match node:
+            case ast.Name(id=str() as name, ctx=ast.Store()) if id(node) not in fields:
+                pass
+            case ast.arg(arg=str() as name) | ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+                pass
+            case ast.ExceptHandler(name=str() as name) | ast.MatchMapping(rest=str() as name):
+                pass
+            case ast.Attribute(attr=str() as name, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        name = name.removeprefix("_")
+        if name in EMPTY_NAMES or (source.in_package and name in EMPTY_NAMES_IN_PACKAGE):
             yield f"line {node.lineno}: name the content instead of '{name}'"
 
 

@@ -338,8 +338,8 @@ class _ResourceReader:
             expected = BundleKind.SERVER if scope == SERVER_SCOPE else BundleKind.GRAPH
             if bundle.kind not in (expected, None):
                 subject = f"the server ({AccessAction.GRAPH_LIST})" if expected is BundleKind.SERVER else "graphs"
-                got = "the server" if bundle.kind is BundleKind.SERVER else "graphs"
-                message = f"the policy applies to '{scope}': expected rules about {subject}, got rules about {got}"
+                actual = "the server" if bundle.kind is BundleKind.SERVER else "graphs"
+                message = f"the policy applies to '{scope}': expected rules about {subject}, got rules about {actual}"
                 self.problems.error(CONFIG_INVALID, file.node.file, file.node.line, message)
 
     def _report(self, items: Sequence[Problem]) -> None:

@@ -48,7 +48,7 @@ ACTOR: Final = "omnigraph:repair"
 FORCE_ACTOR: Final = "omnigraph:repair:force"
 PUBLISH: Final = Argument("unverified", "publish")
 DISCARD: Final = Argument("unverified", "discard")
-EXTERNAL_CHANGE: Final = hint("an external change: {} publishes it, {} drops it", PUBLISH, DISCARD)
+EXTERNAL_CHANGE: Final = hint("an external tool changed it: {} publishes the change, {} discards it", PUBLISH, DISCARD)
 """Why a change was refused that repair can publish or discard with other arguments."""
 BRANCH_DELETED: Final = "skipped: the branch was deleted while repair ran"
 
@@ -225,7 +225,7 @@ def explain_action(action: RepairAction, options: RepairOptions, obstacles: Obst
         case RepairAction.PREVIEW, Obstacles("", discard):
             return Hint(f"it cannot be discarded: {discard}")
         case RepairAction.PREVIEW, Obstacles(publish, ""):
-            return hint("it cannot be published: {}; {} drops it", publish, DISCARD)
+            return hint("it cannot be published: {}; {} discards it", publish, DISCARD)
         case RepairAction.REFUSED, Obstacles(_, discard) if options.discard:
             return Hint(discard)
         case RepairAction.REFUSED, Obstacles("", _):

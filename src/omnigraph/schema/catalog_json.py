@@ -202,8 +202,8 @@ def _copy(target: type[Target], source: object, **converted: object) -> Target:
     kind: Any = target
     names = kind.__struct_fields__
     same = {name: getattr(source, name) for name in names if name not in converted and hasattr(source, name)}
-    made: Target = kind(**same, **converted)
-    return made
+    copy: Target = kind(**same, **converted)
+    return copy
 
 
 def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface) -> Target:

@@ -114,5 +114,5 @@ def _print_hints(rows: Sequence[TableRepairStats], output: RowsOutput) -> None:
     if "verified_maintenance" in classifications:
         output.notify("hint: Pass `--confirm` to publish verified maintenance, which changes no row.")
     if classifications - {"verified_maintenance"}:
-        which = "the other changes" if "verified_maintenance" in classifications else "external changes"
-        output.notify(f"hint: Pass `--force --confirm` to publish {which}, `--discard --confirm` to discard them.")
+        changes = "the other changes" if "verified_maintenance" in classifications else "external changes"
+        output.notify(f"hint: Pass `--force --confirm` to publish {changes}, `--discard --confirm` to discard them.")

@@ -80,8 +80,8 @@ def _command_name() -> str:
     script = Path(sys.executable).parent / "omnigraph"
     if shutil.which("omnigraph") is not None or not script.exists():
         return "omnigraph"
-    here = Path.cwd()
-    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
+    directory = Path.cwd()
+    return shlex.quote(str(script.relative_to(directory) if script.is_relative_to(directory) else script))
 
 
 @contextmanager

@@ -159,17 +159,17 @@ class _Reducer:
         self._fresh: list[Frame] = []
         self._fresh_rows = 0
         self._reduced: Frame | None = None
-        self._held = 0
+        self._held_bytes = 0
         self._is_distinct = any(state.needs_rows for state in states)
 
     def add(self, frame: Frame) -> None:
         self._fresh.append(frame)
         self._fresh_rows += frame.length
         self._hold(frame.nbytes)
-        done = self._reduced.length if self._reduced else 0
+        reduced_rows = self._reduced.length if self._reduced else 0
         bytes_max = self._context.options.memory_bytes_max // _HELD_PART
-        is_large = self._fresh_rows > done and self._held > bytes_max
-        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * done):
+        is_large = self._fresh_rows > reduced_rows and self._held_bytes > bytes_max
+        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * reduced_rows):
             self._reduce()
 
     def finish(self) -> Frame | None:
@@ -194,13 +194,13 @@ class _Reducer:
                 reduced = reduce_groups(both, self.keys, self._states, merge=True)
             self._reduced = reduced
         self._fresh, self._fresh_rows = [], 0
-        self._context.budget.release(self._held)
-        self._held = 0
+        self._context.budget.release(self._held_bytes)
+        self._held_bytes = 0
         self._hold(self._reduced.nbytes)
 
     def _hold(self, size: int) -> None:
         self._context.budget.reserve(size)
-        self._held += size
+        self._held_bytes += size
 
 
 @dataclass(frozen=True, slots=True)

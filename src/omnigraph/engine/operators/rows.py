@@ -70,20 +70,20 @@ def _sort_frames(
         frame = frame.repeat_by_weight()
         if top is not None:
             # Also a small frame is copied: it must not keep the batch that it is a part of.
-            frame = (frame.take(_first(operator, frame, top)) if frame.length > top else frame).compact()
+            frame = (frame.take(_first_rows(operator, frame, top)) if frame.length > top else frame).compact()
         frames.append(frame)
         rows += frame.length
         size += frame.nbytes
         budget.reserve(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
             collected = concat_frames(frames)
-            candidates = collected.take(_first(operator, collected, top)).compact()
+            candidates = collected.take(_first_rows(operator, collected, top)).compact()
             budget.release(size)
             frames, rows, size = [candidates], candidates.length, candidates.nbytes
             budget.reserve(size)
     if frames:
         collected = concat_frames(frames)
-        yield collected.take(_first(operator, collected, collected.length if top is None else top))
+        yield collected.take(_first_rows(operator, collected, collected.length if top is None else top))
         budget.release(size)
 
 
@@ -118,7 +118,7 @@ def _best_rows(
     if ranked is not None:
         rows = search_index(ranked, top, _sorted_columns(order, needed), context)
         if rows is not None:
-            return iter((rows.take(_first(order, rows, top)),))
+            return iter((rows.take(_first_rows(order, rows, top)),))
     return sort_rows(order, needed, context, top=top)
 
 
@@ -157,9 +157,9 @@ def limit_count(expr: ex.Expr) -> int:
     return expr.value
 
 
-def _first(operator: op.Order, frame: Frame, top: int) -> Codes:
+def _first_rows(operator: op.Order, frame: Frame, top: int) -> Codes:
     """Return the positions of the first rows, in order."""
-    rows = _candidates(operator, frame, top) if frame.length > 4 * top else None
+    rows = _first_row_candidates(operator, frame, top) if frame.length > 4 * top else None
     candidates = frame if rows is None else frame.take(rows)
     keys: list[tuple[Array, bool]] = []
     for key in operator.keys:
@@ -176,7 +176,7 @@ def _first(operator: op.Order, frame: Frame, top: int) -> Codes:
     return positions if rows is None else rows[positions]
 
 
-def _candidates(operator: op.Order, frame: Frame, top: int) -> Codes | None:
+def _first_row_candidates(operator: op.Order, frame: Frame, top: int) -> Codes | None:
     """Return the rows that can be among the first by the first key; None if that cannot be decided quickly."""
     if not operator.keys or top == 0:
         return None

@@ -73,14 +73,9 @@ def expand_edges(operator: op.EdgeExpand, needed: RequiredColumns, context: Exec
     for frame in context.run_operator(operator.input, below):
         if not frame.length:
             continue
-        if walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_by_adjacency(
-                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
-            )
-        else:
-            yield from _expand_by_storage(
-                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
-            )
+        is_in_memory = walker.choose_mode(frame.length) is TraversalMode.ADJACENCY
+        lookup = _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
+        yield from _expand_by_adjacency(lookup) if is_in_memory else _expand_by_storage(lookup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,94 +125,94 @@ def _equal_ids(left: Column, right: Column) -> Mask:
     return bool_mask(equal.fill_null(False))
 
 
-def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
-    adjacency = job.walker.adjacency()
-    is_undirected = job.operator.direction is op.Direction.BOTH
-    sides = (op.Direction.OUT, op.Direction.IN) if is_undirected else (job.operator.direction,)
+def _expand_by_adjacency(lookup: _EdgeLookup) -> Iterator[Frame]:
+    adjacency = lookup.walker.adjacency()
+    is_undirected = lookup.operator.direction is op.Direction.BOTH
+    sides = (op.Direction.OUT, op.Direction.IN) if is_undirected else (lookup.operator.direction,)
     for number, direction in enumerate(sides):
         near = adjacency.near(direction)
-        codes = positions_in(near, job.frame.columns[job.operator.source.id], job.context.cache)
+        codes = positions_in(near, lookup.frame.columns[lookup.operator.source.id], lookup.context.cache)
         starts = adjacency.side(direction).starts
         if len(starts) < 2:
             continue
         _, sizes = range_counts(starts, codes)
-        for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
-            joined = _join_edges(job, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
+        for start, stop in output_slices(sizes, lookup.context.options.expanded_rows_max):
+            joined = _join_edges(lookup, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
             if joined.length:
                 yield joined
 
 
 def _join_edges(
-    job: _EdgeLookup, adjacency: Adjacency, direction: op.Direction, part: tuple[int, Codes], *, skip_loops: bool
+    lookup: _EdgeLookup, adjacency: Adjacency, direction: op.Direction, part: tuple[int, Codes], *, skip_loops: bool
 ) -> Frame:
-    operator, (start, codes) = job.operator, part
+    operator, (start, codes) = lookup.operator, part
     side = adjacency.side(direction)
     positions, indices = expand_ranges(side.starts, codes)
-    job.context.budget.require_bytes(8 * len(indices) * (len(job.names) + len(job.frame.columns) + 2))
+    lookup.context.budget.require_bytes(8 * len(indices) * (len(lookup.names) + len(lookup.frame.columns) + 2))
     far, rows = side.far[indices].astype(np.int64), side.rows[indices].astype(np.int64)
     mask = np.ones(len(indices), dtype=np.bool_)
     if skip_loops:
         mask &= far != codes[positions]
     if operator.into:
-        column = job.frame.slice(start, start + len(codes)).columns[operator.target.id]
-        mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
+        column = lookup.frame.slice(start, start + len(codes)).columns[operator.target.id]
+        mask &= far == positions_in(adjacency.far(direction), column, lookup.context.cache)[positions]
     if not mask.all():
         positions, far, rows = positions[mask], far[mask], rows[mask]
-    edges = _edges_in_rows(job, rows)
+    edges = _edges_in_rows(lookup, rows)
     if operator.filter.conjuncts:
         passing = condition_mask(operator.filter.conjuncts, edges)
         positions, far, edges = positions[passing], far[passing], edges.filter(passing)
     if not operator.into:
         edges = edges.with_columns({operator.target.id: DictionaryColumn(far, adjacency.far(direction))})
-    return job.frame.take(positions + start).with_columns(edges.columns).select(job.output_names)
+    return lookup.frame.take(positions + start).with_columns(edges.columns).select(lookup.output_names)
 
 
-def _edges_in_rows(job: _EdgeLookup, rows: Codes) -> Frame:
+def _edges_in_rows(lookup: _EdgeLookup, rows: Codes) -> Frame:
     """Return the edges in these rows of the table."""
-    reader = job.walker.reader
-    read = scan.columns_to_read(job.names, job.operator.filter)
+    reader = lookup.walker.reader
+    read = scan.columns_to_read(lookup.names, lookup.operator.filter)
     cached = reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if cached is None:
         distinct, rows = compact_codes(rows, reader.row_count)
         cached = reader.take(distinct, read)
-    return Frame(len(rows), scan.entity_columns(job.operator.edge, rows, cached, read))
+    return Frame(len(rows), scan.entity_columns(lookup.operator.edge, rows, cached, read))
 
 
-def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
-    operator = job.operator
-    sources, numbers = distinct_sources(job.frame.columns[operator.source.id])
+def _expand_by_storage(lookup: _EdgeLookup) -> Iterator[Frame]:
+    operator = lookup.operator
+    sources, numbers = distinct_sources(lookup.frame.columns[operator.source.id])
     if not len(sources.codes):
         return
     nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
-    mode = job.walker.choose_mode(len(nodes))
+    mode = lookup.walker.choose_mode(len(nodes))
     for number, (near, far) in enumerate(SIDES[operator.direction]):
-        positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
+        positions, edges = _read_edges_at(lookup, nodes, (near, far), mode, skip_loops=number > 0)
         if not len(positions):
             continue
         held_bytes = edges.nbytes
-        job.context.budget.reserve(held_bytes)
-        for joined in join_on_numbers(job.frame, numbers, edges, positions, job.context):
+        lookup.context.budget.reserve(held_bytes)
+        for joined in join_on_numbers(lookup.frame, numbers, edges, positions, lookup.context):
             ends = joined.columns[f"{operator.edge.name}.{far}"]
             if operator.into:
                 edge_rows = joined.filter(_equal_ids(joined.columns[operator.target.id], ends))
             else:
                 edge_rows = joined.with_columns({operator.target.id: ends})
             if edge_rows.length:
-                yield edge_rows.select(job.output_names)
-        job.context.budget.release(held_bytes)
+                yield edge_rows.select(lookup.output_names)
+        lookup.context.budget.release(held_bytes)
 
 
 def _read_edges_at(
-    job: _EdgeLookup, nodes: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
+    lookup: _EdgeLookup, nodes: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
 ) -> tuple[Codes, Frame]:
     """Read the edges at these nodes that pass the filter; return the positions of their nodes, and the edges."""
-    operator, (near, far) = job.operator, ends
+    operator, (near, far) = lookup.operator, ends
     conjuncts = operator.filter.conjuncts
-    names = (near, far, *scan.columns_to_read(job.names, ScanFilter((), conjuncts)))
+    names = (near, far, *scan.columns_to_read(lookup.names, ScanFilter((), conjuncts)))
     positions: list[Codes] = []
     frames: list[Frame] = []
     size = 0
-    for batch in job.walker.read_edges(nodes.array, names, near, mode):
+    for batch in lookup.walker.read_edges(nodes.array, names, near, mode):
         frame = scan.frame_from_batch(operator.edge, batch)
         batch_positions = nodes.find(batch.column(near))
         mask = (batch_positions >= 0) & condition_mask(conjuncts, frame)
@@ -226,7 +221,7 @@ def _read_edges_at(
         positions.append(batch_positions[mask])
         frames.append(frame.take(np.flatnonzero(mask)).compact())
         size += positions[-1].nbytes + frames[-1].nbytes
-        job.context.budget.require_bytes(size)
+        lookup.context.budget.require_bytes(size)
     if not frames:
-        return np.zeros(0, dtype=np.int64), job.frame
+        return np.zeros(0, dtype=np.int64), lookup.frame
     return np.concatenate(positions), concat_frames(frames)

@@ -41,8 +41,8 @@ _STRIDE = np.int64(2**31)
 def expand_rows(operator: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return for each row each node that is reachable from its source, once."""
     target = operator.target.id
-    live = needed - {target, *names(operator.path_fields)}
-    below = live | {operator.source.id}
+    retained_columns = needed - {target, *names(operator.path_fields)}
+    below = retained_columns | {operator.source.id}
     walker = Walker(operator, context)
     for input_frame in context.run_operator(operator.input, below):
         frame = input_frame.select(below)
@@ -51,7 +51,7 @@ def expand_rows(operator: op.Expand, needed: RequiredColumns, context: Execution
         if operator.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
             yield from _expand_one_hop(operator, frame, needed, walker.adjacency(), context)
         else:
-            yield from _expand_by_reach(operator, frame, live, walker, context)
+            yield from _expand_by_reach(operator, frame, retained_columns, walker, context)
 
 
 def filter_connected(operator: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -78,12 +78,12 @@ def filter_connected(operator: op.ExpandInto, needed: RequiredColumns, context: 
 def _expand_one_hop(
     operator: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
 ) -> Iterator[Frame]:
-    live = needed - {operator.target.id}
+    retained_columns = needed - {operator.target.id}
     near, far = adjacency.near(operator.direction), adjacency.far(operator.direction)
     codes = positions_in(near, frame.columns[operator.source.id], context.cache)
     if not len(near):
         return
-    if not live:
+    if not retained_columns:
         present = codes >= 0
         weights = None if frame.weights is None else frame.weights[present]
         codes, counts = count_codes(codes[present], weights, len(near))
@@ -103,8 +103,8 @@ def _expand_one_hop(
         context.budget.require_time()
         positions, targets = expand_neighbours(neighbours, codes[start:stop])
         part = frame.slice(start, stop)
-        if live:
-            context.budget.require_bytes(8 * len(positions) * (len(live) + 2))
+        if retained_columns:
+            context.budget.require_bytes(8 * len(positions) * (len(retained_columns) + 2))
             yield part.take(positions).with_columns({operator.target.id: DictionaryColumn(targets, far)})
         else:
             assert part.weights is not None
@@ -125,7 +125,7 @@ def _weighted_frame(operator: op.Expand, targets: Codes, counts: Weights, dictio
 
 
 def _expand_by_reach(
-    operator: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
+    operator: op.Expand, frame: Frame, retained_columns: RequiredColumns, walker: Walker, context: ExecutionContext
 ) -> Iterator[Frame]:
     sources, numbers = distinct_sources(frame.columns[operator.source.id])
     order = np.argsort(numbers, kind="stable")
@@ -138,11 +138,11 @@ def _expand_by_reach(
         local = numbers[rows] - pairs.start
         _, counts = range_counts(starts, local)
         for begin, end in output_slices(counts, context.options.expanded_rows_max):
-            context.budget.require_bytes(8 * int(counts[begin:end].sum()) * (len(live) + 2))
+            context.budget.require_bytes(8 * int(counts[begin:end].sum()) * (len(retained_columns) + 2))
             positions, indices = expand_ranges(starts, local[begin:end])
             source_rows, targets = rows[begin:end][positions], pairs.targets.take(indices)
             new = {operator.target.id: targets, **_path_columns(operator, pairs.distances[indices])}
-            if live:
+            if retained_columns:
                 yield frame.take(source_rows).with_columns(new)
             else:
                 weights = None if frame.weights is None else frame.weights[source_rows]

@@ -317,7 +317,7 @@ def _resolve_failure(
         rows = newest.find_rows(_object_ids(change))
     except StorageError as unreachable:
         raise PublishUnknownError(
-            f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
+            f"the store failed during the publish on branch '{target.branch}': it is unknown whether it was applied",
             code="publish_unknown",
             hint=hint("The next open recovers it. Run {} to see whether it was applied.", action("commit list")),
             facts=_unknown_facts(change),

@@ -80,7 +80,10 @@ def read_state(
         raise NotFoundError(
             f"version {selector.version} of branch '{branch}' was deleted by `cleanup`",
             code="snapshot_collected",
-            hint=hint(f"Its newest version is {newest}. Run {{}} to list readable commits.", action("commit list")),
+            hint=hint(
+                f"The newest version of the branch is {newest}. Run {{}} to list readable commits.",
+                action("commit list"),
+            ),
             facts={"branch": branch, "version": selector.version},
         ) from missing
 

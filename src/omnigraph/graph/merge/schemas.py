@@ -167,10 +167,10 @@ def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) 
     candidates = find_candidates(TableSides(root=side.root, entity=entity, table=table, theirs=table.pin, base=base))
     counts: Counter[str] = Counter()
     for start, rows in row_ranges(entity, len(candidates.ids)):
-        before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
+        before, after = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
         for property_ in entity.properties:
-            was, column = (side_rows.rows.column(property_.name).combine_chunks() for side_rows in (before, now))
-            differs = now.present & (before.undecided | ~same_values(was, column))
+            old, new = (side_rows.rows.column(property_.name).combine_chunks() for side_rows in (before, after))
+            differs = after.present & (before.undecided | ~same_values(old, new))
             counts[property_.name] += int(np.count_nonzero(differs))
     return counts
 

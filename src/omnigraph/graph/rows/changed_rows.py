@@ -102,7 +102,7 @@ class _ChangedSide:
     changes: RowChanges
 
 
-def _locate_rows(here: _ChangedSide, other: RowChanges, ids: Texts, on_other: RowLocations | None) -> RowLocations:
+def _locate_rows(side: _ChangedSide, other: RowChanges, ids: Texts, on_other: RowLocations | None) -> RowLocations:
     """Return the locations of rows on this side. `on_other` has their locations on the other side.
 
     `on_other` is needed for rows that neither side changed. A row that was written here is where it was written, and a
@@ -110,25 +110,25 @@ def _locate_rows(here: _ChangedSide, other: RowChanges, ids: Texts, on_other: Ro
     replaced or deleted it, or where the other side still has it.
     """
     locations = RowLocations.absent(ids)
-    written, removed = indexes_in(ids, here.changes.written), indexes_in(ids, here.changes.removed)
+    written, removed = indexes_in(ids, side.changes.written), indexes_in(ids, side.changes.removed)
     before = indexes_in(ids, other.removed)
-    locations.put(written, here.changes.written)
+    locations.put(written, side.changes.written)
     unchanged = (written < 0) & (removed < 0)
     locations.put(np.where(unchanged, before, -1), other.removed)
-    moved = unchanged & (before >= 0) & ~here.changes.is_in_place(locations.addresses)
+    moved = unchanged & (before >= 0) & ~side.changes.is_in_place(locations.addresses)
     if on_other is not None:
         same = unchanged & (before < 0) & (indexes_in(ids, other.written) < 0) & on_other.present
         locations.present[same] = True
         locations.identities[same] = on_other.identities[same]
         locations.addresses[same] = on_other.addresses[same]
-        unmoved = here.changes.is_in_place(locations.addresses) & other.is_in_place(locations.addresses)
+        unmoved = side.changes.is_in_place(locations.addresses) & other.is_in_place(locations.addresses)
         moved |= same & ~unmoved
     if moved.any():
         # Rows that only moved, as in a compaction, are located by id, in the fragments where they can be. A row that
         # moved here is in a new fragment; one that moved there was in a fragment that was rewritten there.
-        fragments = (*here.changes.new_fragments, *sorted(here.changes.same_fragments - other.same_fragments))
+        fragments = (*side.changes.new_fragments, *sorted(side.changes.same_fragments - other.same_fragments))
         moved_ids: Any = ids.filter(pa.array(moved))
-        rows = locate_rows(here.dataset, moved_ids, fragments)
+        rows = locate_rows(side.dataset, moved_ids, fragments)
         assert rows.num_rows == len(moved_ids), "a row that neither side changed still exists"
         locations.put(np.where(moved, indexes_in(ids, rows), -1), rows)
     return locations

@@ -54,33 +54,30 @@ class RowLocations:
 
     def put(self, indexes: Indexes, rows: pa.Table) -> None:
         """Set the locations of rows that were found; `indexes` has the row number for each id, or -1."""
-        which = indexes >= 0
-        self.present[which] = True
-        self.identities[which] = rows.column(IDENTITY).to_numpy()[indexes[which]]
-        self.addresses[which] = rows.column(ADDRESS).to_numpy()[indexes[which]]
+        exists = indexes >= 0
+        self.present[exists] = True
+        self.identities[exists] = rows.column(IDENTITY).to_numpy()[indexes[exists]]
+        self.addresses[exists] = rows.column(ADDRESS).to_numpy()[indexes[exists]]
 
-    def only(self, which: Mask) -> RowLocations:
+    def only(self, mask: Mask) -> RowLocations:
         """Return the locations for which the mask is true."""
-        ids: Any = self.ids.filter(pa.array(which))
-        rows = None if self.rows is None else self.rows.filter(pa.array(which))
-        return RowLocations(
-            ids=ids,
-            present=self.present[which],
-            identities=self.identities[which],
-            addresses=self.addresses[which],
-            rows=rows,
-        )
+        filter_: Any = pa.array(mask)
+        rows = None if self.rows is None else self.rows.filter(filter_)
+        return self._select(mask, self.ids.filter(filter_), rows)
 
     def slice(self, start: int, rows: int) -> RowLocations:
-        which = slice(start, start + rows)
-        ids = self.ids.slice(start, rows)
+        """Return the locations of some adjacent ids."""
         rows_of_slice = None if self.rows is None else self.rows.slice(start, rows)
+        return self._select(slice(start, start + rows), self.ids.slice(start, rows), rows_of_slice)
+
+    def _select(self, index: Any, ids: Texts, rows: pa.Table | None) -> RowLocations:
+        """Return the locations at an index of NumPy, a mask or a slice."""
         return RowLocations(
             ids=ids,
-            present=self.present[which],
-            identities=self.identities[which],
-            addresses=self.addresses[which],
-            rows=rows_of_slice,
+            present=self.present[index],
+            identities=self.identities[index],
+            addresses=self.addresses[index],
+            rows=rows,
         )
 
 
@@ -96,9 +93,9 @@ class EntityRows:
     def of(cls, rows: pa.Table, present: Mask) -> EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
-    def only(self, which: Mask) -> EntityRows:
+    def only(self, mask: Mask) -> EntityRows:
         """Return the rows for which the mask is true."""
-        return EntityRows(self.rows.filter(pa.array(which)), self.present[which], self.undecided[which])
+        return EntityRows(self.rows.filter(pa.array(mask)), self.present[mask], self.undecided[mask])
 
 
 def locate(dataset: Dataset, entity: Entity | None, ids: Texts) -> RowLocations:

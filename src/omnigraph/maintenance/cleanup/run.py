@@ -230,7 +230,7 @@ def _log_failures(plan: GraphPlan) -> None:
 
 def _log(plan: DatasetPlan, seconds: float) -> None:
     for fork in dict.fromkeys(file.branch for file in plan.deletable if file.reason is Reason.FORK):
-        log_event(logger, "reclaimed an orphaned branch", table=plan.table_key, lance_branch=str(fork))
+        log_event(logger, "deleted a Lance branch of no live branch", table=plan.table_key, lance_branch=str(fork))
     log_event(
         logger,
         f"cleaned up {plan.table_key}",

@@ -145,9 +145,9 @@ def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int
         status = IndexStatus.COMPLETE if complete else IndexStatus.SKIPPED
         return IndexWork(declared=declared, status=status, reason="" if complete else indexes.NO_ROWS)
     if spec.kind is IndexKind.VECTOR and (
-        why := indexes.why_no_vector_index(sum(table.rows.values()), declared.row_bytes)
+        skip_reason := indexes.why_no_vector_index(sum(table.rows.values()), declared.row_bytes)
     ):
-        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=why)
+        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=skip_reason)
     has_deleted = existing is not None and _has_many_deleted(existing, table.rows)
     if (
         is_current

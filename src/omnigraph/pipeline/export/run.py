@@ -219,8 +219,8 @@ class _Export:
         self, function: Callable[[Task], Result], tasks: Sequence[Sequence[Task]]
     ) -> list[tuple[Result, ...]]:
         """Run the tasks of all tables together; return the results of each table."""
-        every = [task for table_tasks in tasks for task in table_tasks]
-        results = iter(self.runner(function, every) if every else ())
+        all_tasks = [task for table_tasks in tasks for task in table_tasks]
+        results = iter(self.runner(function, all_tasks) if all_tasks else ())
         return [tuple(islice(results, len(table_tasks))) for table_tasks in tasks]
 
     def _part_tasks(

@@ -74,8 +74,8 @@ def locate_rejects(text: str, root: Location) -> Location:
 
 def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[Violation]:
     """Read the violations of all streams in the order of the report."""
-    each = [_read(scratch, stream) for stream in streams]
-    yield from merge(*each, key=lambda violation: violation.order())
+    violations = [_read(scratch, stream) for stream in streams]
+    yield from merge(*violations, key=lambda violation: violation.order())
 
 
 def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:

@@ -129,11 +129,11 @@ def _named_parts(data: object, type_name: str | None) -> Sequence[NamedData]:
 
 
 def _combine(parts: Iterable[LoadInputs]) -> LoadInputs:
-    every = list(parts)
+    inputs = list(parts)
     return LoadInputs(
-        _distinct_files([files for part in every for files in part.files]),
-        tuple(frame for part in every for frame in part.frames),
-        tuple(text for part in every for text in part.texts),
+        _distinct_files([files for part in inputs for files in part.files]),
+        tuple(frame for part in inputs for frame in part.frames),
+        tuple(text for part in inputs for text in part.texts),
     )
 
 

@@ -173,7 +173,7 @@ class _PieceLoad:
             for line in block.bad
         ]
         reports = [ViolationReport.of_violations(bad)] if bad else []
-        every = list(bad)
+        violations = list(bad)
         for typed in block.rows:
             existing = None if self._shape.patched is None else read_existing(self._shape.patched, typed)
             checked = check_batch(typed.entity, typed.raw, existing)
@@ -182,11 +182,11 @@ class _PieceLoad:
                 origins = RowOrigins.in_file(self._name, lines)
                 reports.append(ViolationReport.of_batch(checked.violations, origins))
                 if self._errors is not None:
-                    every.extend(expand_violations(checked.violations, origins))
+                    violations.extend(expand_violations(checked.violations, origins))
             self._rows_of(typed.entity).add(checked, lines, is_good=not (checked.violations or bad))
         self._reports = [merge_reports([*self._reports, *reports])]
         if self._errors is not None:
-            self._errors.add(every)
+            self._errors.add(violations)
         self._lines += block.lines
 
     def finish(self, size_bytes: int) -> LoadPart:

@@ -149,9 +149,9 @@ def _match_table(dataset: Dataset, entity: Entity, rows: pa.Table) -> _Matches |
     """Compare the rows with all rows of a table; None if it has no fragments."""
     compares = can_digest(entity)
     columns = rows.column_names if compares else ["id"]
-    every = dataset.read_fragments(list(dataset.fragment_rows()), columns, with_identities=True)
+    batches = dataset.read_fragments(list(dataset.fragment_rows()), columns, with_identities=True)
     prefilter = HashPrefilter(whole_column(rows, "id"))
-    likely = [batch.filter(pa.array(prefilter.may_contain(batch.column("id")))) for batch in every]
+    likely = [batch.filter(pa.array(prefilter.may_contain(batch.column("id")))) for batch in batches]
     if compares:
         likely = [add_digests(batch, ["id", IDENTITY, ADDRESS]) for batch in likely]
     return _match_rows(rows, pa.Table.from_batches(likely)) if likely else None

@@ -134,8 +134,8 @@ class PlanFrames:
     def _exists_join(self, step: op.ExistsJoin) -> DataFrame:
         join_type = "left_anti" if step.negated else "left_semi"
         if not step.keys:
-            some = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
-            return self.frame(step.input).join(some, F.lit(True), join_type)
+            first_match = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
+            return self.frame(step.input).join(first_match, F.lit(True), join_type)
         outer = reuse(self.frame(step.input))
         inner = PlanFrames(self.tables, outer).frame(step.inner)
         matches = inner.select(*_inner_keys(step.keys)).distinct()

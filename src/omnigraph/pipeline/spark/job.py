@@ -182,8 +182,8 @@ class _ClassicJob:
         """Return what Spark knows of the tasks."""
         tracker = self._context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
-        every = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        stages = [stage for stage in every if stage]
+        known_stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        stages = [stage for stage in known_stages if stage]
         return TaskCounts(sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages))
 
     def cancel(self) -> None:

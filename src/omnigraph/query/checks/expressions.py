@@ -312,10 +312,8 @@ def _check_comparison(comparison: syntax.Comparison, env: Env) -> ex.Expr | None
             return _check_in(comparison, env)
         case ComparisonOperator.CONTAINS:
             return _check_contains(comparison, env)
-        case ComparisonOperator.STARTS_WITH:
-            return _check_starts_with(comparison, env)
-        case ComparisonOperator.LIKE:
-            return _check_like(comparison, env)
+        case ComparisonOperator.STARTS_WITH | ComparisonOperator.LIKE:
+            return _check_text_test(comparison, env)
         case _:
             return _check_values(comparison, env)
 
@@ -452,24 +450,19 @@ def _check_membership(item: ex.Expr, collection: ex.Expr, comparison: syntax.Com
     return ex.ListMembership(item, collection)
 
 
-def _check_starts_with(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
+def _check_text_test(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
+    """Check `starts_with` or `like`, which compare two strings."""
     left, right = check_expression(comparison.left, env), check_expression(comparison.right, env)
     if left is None or right is None:
         return None
+    is_like = comparison.operator is ComparisonOperator.LIKE
     if not (types.is_text(left.type) and types.is_text(right.type)):
-        message = f"`starts_with` requires two strings, got {_types_text(left, right)}"
-        env.report(QueryCode.STARTS_WITH, comparison.span, message)
+        code = QueryCode.LIKE if is_like else QueryCode.STARTS_WITH
+        message = f"`{comparison.operator.value}` requires two strings, got {_types_text(left, right)}"
+        env.report(code, comparison.span, message)
         return None
-    return ex.Prefix(left, right)
-
-
-def _check_like(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
-    left, right = check_expression(comparison.left, env), check_expression(comparison.right, env)
-    if left is None or right is None:
-        return None
-    if not (types.is_text(left.type) and types.is_text(right.type)):
-        env.report(QueryCode.LIKE, comparison.span, f"`like` requires two strings, got {_types_text(left, right)}")
-        return None
+    if not is_like:
+        return ex.Prefix(left, right)
     if not isinstance(right, ex.Literal | ex.Param):
         hint = "Write `contains` or `starts_with` to compare with another property."
         message = "the pattern of `like` must be a literal or a parameter"
