@@ -66,7 +66,7 @@ def files_hold_one_concept(source: SourceFile) -> Iterator[str]:
 
 
 def variables_name_their_content(source: SourceFile) -> Iterator[str]:
-    """Reject empty names of variables, parameters, captures and attributes; a field may be named like its JSON member."""
+    """Reject empty names of variables, parameters, captures and attributes; a field may be named as in JSON."""
     fields = {
         id(statement.target)
         for node in source.nodes
