@@ -30,9 +30,9 @@ class MemoryGraph:
         rows = self._of(type_id, "present_ids")
         return pa.array([identity in rows for identity in ids.to_pylist()], pa.bool_())
 
-    def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array[Any]:
+    def ids_with_values(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array[Any]:
         assert rows.num_rows
-        existing = self._of(type_id, "unique_holders")
+        existing = self._of(type_id, "ids_with_values")
         held = {
             tuple(row.get(name) for name in names): identity
             for identity, row in existing.items()

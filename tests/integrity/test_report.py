@@ -27,7 +27,7 @@ from omnigraph.integrity.report import (
     merge_reports,
 )
 from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, short_text
-from omnigraph.integrity.set_rules import check_held_keys, check_new_ids, check_repeated_keys
+from omnigraph.integrity.set_rules import check_existing_keys, check_new_ids, check_repeated_keys
 from tests.integrity.samples import node, texts
 
 
@@ -174,7 +174,7 @@ def test_the_row_with_the_same_values_is_named() -> None:
     origins = RowOrigins.in_file("f", np.arange(1, 4))
     violations = [
         *check_repeated_keys(texts(["x", "y", "x"]), ("email",)),
-        *check_held_keys(texts(["x", "y", "z"]), texts([None, "bob", None]), texts([]), ("email",)),
+        *check_existing_keys(texts(["x", "y", "z"]), texts([None, "bob", None]), texts([]), ("email",)),
         *check_new_ids("node:P", texts(["a", "b", "c"]), pa.array([False, False, True])),
     ]
     assert ViolationReport.of_batch(violations, origins).describe() == [

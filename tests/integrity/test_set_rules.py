@@ -20,7 +20,7 @@ from omnigraph.integrity.set_rules import (
     check_cardinality,
     check_duplicate_ids,
     check_endpoints,
-    check_held_keys,
+    check_existing_keys,
     check_new_ids,
     check_repeated_keys,
     repeated_rows,
@@ -101,7 +101,7 @@ def test_different_keys_have_different_composite_texts() -> None:
     ],
 )
 def test_values_of_a_replaced_row_are_free(holder: str | None, replaced: list[str | None], collides: bool) -> None:
-    violations = check_held_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
+    violations = check_existing_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
     assert summarize(violations) == ([("unique", "email", [0], ["k"])] if collides else [])
 
 

@@ -107,9 +107,8 @@ def test_external_changes(name: str, branch: str, tool: ExternalTool, local_loca
     else:
         with pytest.raises(DriftError):
             run(location, triple(["e"]), branch=branch)
-        _check_refusal(
-            location, branch, ("confirm",), change.obstacle or "an external change: `--confirm --force` publishes it"
-        )
+        reason = change.obstacle or "an external tool changed it: `--confirm --force` publishes the change"
+        _check_refusal(location, branch, ("confirm",), reason)
     _check_repair(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
     assert read_contents(location, branch) == before
     tool.act(name, location, branch=branch)

@@ -7,7 +7,7 @@ blobs and vectors. NetworkX is not installed with Omnigraph. Nothing here writes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.api.arguments import query_source, read_names
@@ -48,8 +48,9 @@ def make_networkx_graph(
             if isinstance(field.type, EntityValueType)
         }
         if not columns:
+            names = ", ".join(field.name for field in plan.outputs)
             raise UsageError(
-                f"expected a query that returns nodes or edges, got the columns {', '.join(_names(plan.outputs))}",
+                f"expected a query that returns nodes or edges, got the columns {names}",
                 code="result_shape",
                 hint="Return the variables themselves, as in `return { $a, $e, $b }`.",
             )
@@ -58,10 +59,6 @@ def make_networkx_graph(
                 if row[name] is not None:
                     _add(graph, catalog, entity, row[name])
     return graph
-
-
-def _names(fields: Iterable[Any]) -> Iterator[str]:
-    return (field.name for field in fields)
 
 
 def _query_of_type(entity: Entity) -> str:

@@ -98,7 +98,7 @@ class Result:
             2
         """
         if self._table is None:
-            self._table = pa.Table.from_batches(list(self._held_batches()), schema=self.schema)
+            self._table = pa.Table.from_batches(list(self._reserved_batches()), schema=self.schema)
         return self._table
 
     def to_pandas(self) -> pd.DataFrame:
@@ -201,7 +201,8 @@ class Result:
         rows = [tuple(row.values()) for row in islice(self, _HTML_ROWS_MAX)]
         return html_table(f"{self.source.query_name}: {len(self):,} rows", self.columns, rows)
 
-    def _held_batches(self) -> Iterator[pa.RecordBatch]:
+    def _reserved_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, whose memory stays reserved because this result keeps them."""
         for batch in self.batches():
             self.stream.budget.reserve(batch.nbytes)
             yield batch
@@ -293,16 +294,16 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Json]]:
 
 def integers_as_text(table: pa.Table) -> pa.Table:
     """Return a table with its 64-bit integers as text, also those in lists and entities."""
-    return table.cast(pa.schema([field.with_type(_text_type(field.type)) for field in table.schema]))
+    return table.cast(pa.schema([field.with_type(_with_integers_as_text(field.type)) for field in table.schema]))
 
 
-def _text_type(kind: Any) -> Any:
+def _with_integers_as_text(kind: Any) -> Any:
     if pa.types.is_int64(kind) or pa.types.is_uint64(kind):
         return pa.utf8()
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_text_type(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_with_integers_as_text(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_text_type(field.type)) for field in kind])
+        return pa.struct([field.with_type(_with_integers_as_text(field.type)) for field in kind])
     return kind
 
 
@@ -315,18 +316,18 @@ def _rows(batch: pa.RecordBatch, convert: Any) -> Iterator[dict[str, Any]]:
 
 def _as_python(array: Any) -> list[Any]:
     if pa.types.is_struct(array.type):
-        return _members(array, _as_python)
+        return _struct_values(array, _as_python)
     if pa.types.is_list(array.type) and pa.types.is_struct(array.type.value_type):
-        return _lists(array, _as_python)
+        return _list_values(array, _as_python)
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _as_json(array: Any) -> list[Any]:
     kind = array.type
     if pa.types.is_struct(kind):
-        return _members(array, _as_json)
+        return _struct_values(array, _as_json)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _lists(array, _as_json)
+        return _list_values(array, _as_json)
     if pa.types.is_floating(kind) and not pc.all(pc.is_finite(array), min_count=0).as_py():
         array = pc.if_else(pc.is_finite(array), array, None)
     if pa.types.is_float32(kind):
@@ -336,7 +337,7 @@ def _as_json(array: Any) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-def _members(array: Any, convert: Any) -> list[Any]:
+def _struct_values(array: Any, convert: Any) -> list[Any]:
     """Return structs as dictionaries without nulls."""
     names = [array.type.field(number).name for number in range(array.type.num_fields)]
     columns = [convert(member) for member in array.flatten()]
@@ -347,7 +348,7 @@ def _members(array: Any, convert: Any) -> list[Any]:
     ]
 
 
-def _lists(array: Any, convert: Any) -> list[Any]:
+def _list_values(array: Any, convert: Any) -> list[Any]:
     """Return lists, cut from the converted items: converting row by row is many times slower."""
     items = iter(convert(array.flatten()))  # without the items of nulls and of rows outside of a slice
     lengths = pc.list_value_length(array).to_pylist()

@@ -74,7 +74,7 @@ def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
 
 
 def _numbers(bounds: Rows, data: npt.NDArray[np.uint8]) -> Hashes:
-    """Return the number of each string. Digits are one more than the byte, because a zero byte must count too."""
+    """Return each string as a number in base `_RADIX`; a digit is a byte plus one, so that zero bytes count too."""
     length = int(bounds[1])
     if 0 < length <= _EQUAL_LENGTH_MAX and (np.diff(bounds) == length).all():
         return _numbers_of_equal_lengths(data.reshape(-1, length))

@@ -167,7 +167,7 @@ class GraphLookup(Protocol):
         """Return for each id whether a row has it: booleans."""
         ...
 
-    def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
+    def ids_with_values(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
         """Return for each row, with the columns `names` and no null, the id of the row of the graph with its values.
 
         Null if no row has them. Values are equal if their `unique_keys` are.
@@ -189,7 +189,7 @@ class EmptyGraph:
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:  # noqa: ARG002
         return bool_array(np.zeros(len(ids), dtype=np.bool_))
 
-    def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:  # noqa: ARG002
+    def ids_with_values(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:  # noqa: ARG002
         return pa.nulls(rows.num_rows, pa.utf8())
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:  # noqa: ARG002
@@ -306,8 +306,8 @@ def _check_unique(change: TypeChange, names: tuple[str, ...], lookup: GraphLooku
     if not len(rows):
         return
     batch = pa.RecordBatch.from_arrays([take_rows(column, rows) for column in columns], names=list(names))
-    holders = lookup.unique_holders(change.entity.id, names, batch)
-    for group in set_rules.check_held_keys(take_rows(keys, rows), holders, change.replaced, names):
+    existing_ids = lookup.ids_with_values(change.entity.id, names, batch)
+    for group in set_rules.check_existing_keys(take_rows(keys, rows), existing_ids, change.replaced, names):
         yield replace(group, rows=rows[group.rows])
 
 

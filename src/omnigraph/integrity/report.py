@@ -281,7 +281,8 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 
 
 def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
-    ids: Iterable[str | None] = repeat(None, len(group)) if group.holders is None else group.holders.to_pylist()
+    existing = group.existing_ids
+    ids: Iterable[str | None] = repeat(None, len(group)) if existing is None else existing.to_pylist()
     earlier: Iterable[int | None] = repeat(None, len(group)) if group.earlier is None else group.earlier.tolist()
     rows = zip(group.rows.tolist(), group.shown_values(), ids, earlier, strict=True)
     for row, value, entity_id, earlier_row in rows:

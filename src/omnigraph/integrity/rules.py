@@ -76,7 +76,7 @@ class RuleViolations:
     """Rows that violate one rule in one way. `values` are their values, or None without values to show.
 
     A row `NO_ROW` is something that the input changes without naming it. `earlier` has for each row the earlier row of
-    the same batch with the same id or values, `holders` the id of the row of the graph that has them, in `table`.
+    the same batch with the same id or values, `existing_ids` the id of the row of the graph that has them, in `table`.
     """
 
     rule: Rule
@@ -85,7 +85,7 @@ class RuleViolations:
     rows: Rows
     values: RawColumn | None = None
     table: str | None = None
-    holders: Column | None = None
+    existing_ids: Column | None = None
     earlier: Rows | None = None
 
     def __len__(self) -> int:
@@ -94,9 +94,9 @@ class RuleViolations:
     def only(self, positions: Rows) -> RuleViolations:
         """Return some of the rows, by their positions in `rows`."""
         values = None if self.values is None else take_values(self.values, positions)
-        holders = None if self.holders is None else take_rows(self.holders, positions)
+        existing_ids = None if self.existing_ids is None else take_rows(self.existing_ids, positions)
         earlier = None if self.earlier is None else self.earlier[positions]
-        return replace(self, rows=self.rows[positions], values=values, holders=holders, earlier=earlier)
+        return replace(self, rows=self.rows[positions], values=values, existing_ids=existing_ids, earlier=earlier)
 
     def shown_values(self) -> Iterator[str]:
         """Return the values as short text."""

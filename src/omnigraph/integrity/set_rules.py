@@ -42,7 +42,7 @@ def check_new_ids(alias: str, ids: Column, present: Column) -> tuple[RuleViolati
     """Check that a table has no id of the rows to insert; `present` has for each row whether it does."""
     rows = rows_where(present)
     violations = violations_in(Rule.KEY_CONFLICT, ID, "the graph already has this id", rows, ids)
-    return tuple(replace(violation, table=alias, holders=take_rows(ids, rows)) for violation in violations)
+    return tuple(replace(violation, table=alias, existing_ids=take_rows(ids, rows)) for violation in violations)
 
 
 def check_endpoints(endpoints: Column, exists: Column, name: str, node: str) -> tuple[RuleViolations, ...]:
@@ -65,21 +65,22 @@ def check_repeated_keys(keys: Column, names: Sequence[str]) -> tuple[RuleViolati
     return tuple(replace(violation, earlier=earlier) for violation in violations)
 
 
-def check_held_keys(
-    keys: Column, holders: Column, replaced: Column, names: Sequence[str]
+def check_existing_keys(
+    keys: Column, existing_ids: Column, replaced: Column, names: Sequence[str]
 ) -> tuple[RuleViolations, ...]:
     """Check that no unchanged row of the graph has the values of a row.
 
-    `holders` has for each row the id of the row of the graph with the same values, or null. `replaced` are the ids of
-    the rows of the graph that the commit replaces or removes: their values become free, including a row's own old ones.
+    `existing_ids` has for each row the id of the row of the graph with the same values, or null. `replaced` are the ids
+    of the rows of the graph that the commit replaces or removes: their values become free, including a row's own old
+    ones.
     """
-    is_held = holders.is_valid()
+    exists = existing_ids.is_valid()
     if len(replaced):
-        is_held = pc.and_not(is_held, pc.is_in(holders, value_set=replaced, skip_nulls=True))
+        exists = pc.and_not(exists, pc.is_in(existing_ids, value_set=replaced, skip_nulls=True))
     name = ", ".join(names)
-    rows = rows_where(pc.and_(is_held, keys.is_valid()))
+    rows = rows_where(pc.and_(exists, keys.is_valid()))
     violations = violations_in(Rule.UNIQUE, name, f"a row of the graph has the same {name}", rows, keys)
-    return tuple(replace(violation, holders=take_rows(holders, rows)) for violation in violations)
+    return tuple(replace(violation, existing_ids=take_rows(existing_ids, rows)) for violation in violations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ class Code(Enum):
 
 @dataclass(slots=True)
 class ProblemList:
-    """The problems of one schema text."""
+    """The problems of one text; of a schema, unless a subclass sets another error and limit."""
 
     error_class: ClassVar[type[SchemaTextError] | type[QueryTextError]] = SchemaTextError
     problems_max: ClassVar[int] = limits.SCHEMA_PROBLEMS_MAX

@@ -304,7 +304,7 @@ def _describe_unfinished_write(snapshot: Snapshot, inspection: TableInspection) 
 
 def _describe_column_mismatch(snapshot: Snapshot, table: TableRecord, head: Dataset) -> str:
     """Return how the columns of the head differ from those of the accepted schema; empty if they do not."""
-    entity = next(entity for entity in snapshot.schema.catalog.types if entity.alias == table.alias)
+    entity = snapshot.schema.catalog.require_type(table.alias)
     expected, actual = _columns(arrow_schema(entity)), _columns(head.schema)
     missing = [name for name in expected if name not in actual]
     unexpected = [name for name in actual if name not in expected]

@@ -327,7 +327,7 @@ def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationRepo
         message=f"another row has the same {columns_text}",
         rows=rows,
         values=all_keys.take(pa.array(rows)),
-        holders=all_ids.take(pa.array(earlier)),
+        existing_ids=all_ids.take(pa.array(earlier)),
     )
     return _report(task.table.alias, group, all_ids)
 
@@ -353,7 +353,7 @@ def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationRepo
 def _report(alias: str, group: RuleViolations, ids: Column) -> ViolationReport:
     """Return the first rows of a group of violations, named by their ids, and the total number."""
     shown = group.only(np.arange(min(len(group), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
-    holders = [None] * len(shown) if shown.holders is None else shown.holders.to_pylist()
+    existing_ids = [None] * len(shown) if shown.existing_ids is None else shown.existing_ids.to_pylist()
     first = [
         Violation(
             file=f"{alias} {ids[row].as_py()}",
@@ -362,8 +362,8 @@ def _report(alias: str, group: RuleViolations, ids: Column) -> ViolationReport:
             value=value,
             rule=group.rule,
             message=group.message,
-            entity_id=holder,
+            entity_id=existing_id,
         )
-        for row, value, holder in zip(shown.rows.tolist(), shown.shown_values(), holders, strict=True)
+        for row, value, existing_id in zip(shown.rows.tolist(), shown.shown_values(), existing_ids, strict=True)
     ]
     return ViolationReport.of_group(len(group), first)

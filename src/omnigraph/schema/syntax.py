@@ -28,7 +28,7 @@ class Body(SyntaxNode, frozen=True):
 
 
 class _DeclarationSyntax(SyntaxNode, frozen=True):
-    """The common parts of declarations. Only nodes can implement interfaces; `checks` report the others."""
+    """The common parts of declarations. Only nodes can implement interfaces; `check_interfaces` reports the others."""
 
     keyword: ClassVar[str]
     name: Name

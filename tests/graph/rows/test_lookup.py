@@ -54,11 +54,11 @@ def test_present_ids(lookup: SnapshotLookup, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", MANY)
-def test_unique_holders(lookup: SnapshotLookup, count: int) -> None:
+def test_ids_with_values(lookup: SnapshotLookup, count: int) -> None:
     person = lookup.snapshot.tables["node:Person"].type_id
     rows = pa.RecordBatch.from_pydict({"mail": [f"{number}@example.org" for number in range(count)]})
     expected = [f"p{number}" if number < ROWS and number % 3 else None for number in range(count)]
-    assert lookup.unique_holders(person, ("mail",), rows).to_pylist() == expected
+    assert lookup.ids_with_values(person, ("mail",), rows).to_pylist() == expected
 
 
 @pytest.mark.parametrize("count", MANY)

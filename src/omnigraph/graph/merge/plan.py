@@ -216,7 +216,7 @@ def read_conflict_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tu
 
 def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityName, EntityStates]:
     """Read the states of entities. A type that only one side has does not exist on the other."""
-    entity = next(type_ for type_ in sides.ours.schema.catalog.types if type_.alias == alias)
+    entity = sides.ours.schema.catalog.require_type(alias)
     by_type = {table.type_id: table for table in sides.theirs.values()}
     ours, theirs = sides.ours.tables.get(alias), by_type.get(entity.id)
     table = ours or theirs

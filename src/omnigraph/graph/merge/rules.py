@@ -131,7 +131,7 @@ class _RuleCheck:
         dropped.
         """
         names = tuple(str(violation.property).split(", "))
-        pairs = self._holders(plan, names, violation.rows.tolist())
+        pairs = self._pairs_with_equal_values(plan, names, violation.rows.tolist())
         alias = plan.entity.alias
         for own, other in pairs:
             of_ours = [name for name in (own, other) if name not in taken]
@@ -141,23 +141,25 @@ class _RuleCheck:
             )
             side, ruling = ("source", "target") if other in taken else ("target", "source")
             same_side = f", which breaks a rule of the {ruling}" if (own in taken) is (other in taken) else ""
-            holder = EntityName(alias, other).describe()
-            message = f"{violation.property} is equal to that of {holder} of the {side}{same_side}"
+            other_row = EntityName(alias, other).describe()
+            message = f"{violation.property} is equal to that of {other_row} of the {side}{same_side}"
             kind = ConflictKind.UNIQUE_VIOLATION
             yield Conflict(
                 kind=kind, entity=EntityName(alias, own), message=message, properties=names, ours=ours, theirs=theirs
             )
 
-    def _holders(self, plan: TableMerge, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
+    def _pairs_with_equal_values(
+        self, plan: TableMerge, names: tuple[str, ...], rows: list[int]
+    ) -> list[tuple[str, str]]:
         """Return the ids of these rows, each with the id of an earlier row with its values, or else of one of ours."""
         keys = unique_keys([plan.keys.column(name).combine_chunks() for name in names])
         violating_rows = plan.keys.take(rows).combine_chunks()
         firsts: Any = pc.index_in(keys.take(pa.array(rows)), value_set=keys)
         ids: Any = plan.keys.column("id").combine_chunks()
         batch: Any = violating_rows.select(list(names)).to_batches()[0]
-        of_ours = self.lookup.unique_holders(plan.entity.id, names, batch)
+        ids_of_ours = self.lookup.ids_with_values(plan.entity.id, names, batch)
         is_first = pc.equal(firsts, pa.array(rows, firsts.type))
-        others = pc.if_else(is_first, of_ours, ids.take(firsts))
+        others = pc.if_else(is_first, ids_of_ours, ids.take(firsts))
         return [
             (str(own), str(other)) for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
         ]

@@ -47,16 +47,16 @@ class SnapshotLookup:
         answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
         return answer
 
-    def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
+    def ids_with_values(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
         sought_keys = unique_keys([rows.column(name) for name in names])
         keys: list[Column] = []
-        holders: list[Column] = []
+        existing_ids: list[Column] = []
         for batch in self._batches(type_id, ["id", *names], len(sought_keys)):
             batch_keys = unique_keys([batch.column(name) for name in names])
             hits = pc.is_in(batch_keys, value_set=sought_keys, skip_nulls=True)
             keys.append(batch_keys.filter(hits))
-            holders.append(batch.column("id").filter(hits))
-        return _mapped(sought_keys, _joined(keys), _joined(holders))
+            existing_ids.append(batch.column("id").filter(hits))
+        return _mapped(sought_keys, _joined(keys), _joined(existing_ids))
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
         batches = list(self._rows_with(type_id, ["id", "src"], "id", ids))

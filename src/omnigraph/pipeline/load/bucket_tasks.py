@@ -179,7 +179,7 @@ def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     writer = KeyWriter(buckets=task.buckets)
     dataset = task.table.open()
     columns = ["id", *task.ends]
-    entity = entity_of(catalog_from_json(task.catalog_json), task.alias)
+    entity = catalog_from_json(task.catalog_json).require_type(task.alias)
     if task.compared:
         columns = compared_columns(entity)
     digests = task.identified and can_digest(entity)
@@ -201,7 +201,7 @@ def check_ids(task: BucketTask) -> BucketPart:
     writer = KeyWriter(buckets=facts.buckets)
     upserts: dict[str, UpsertPart] = {}
     for alias in facts.first_files:
-        entity = entity_of(bucket.catalog, alias)
+        entity = bucket.catalog.require_type(alias)
         rows = bucket.input_rows(alias, "id")
         ids, graph = rows.column("id"), bucket.graph_rows(alias, "id")
         violations = list(set_rules.check_duplicate_ids(ids))
@@ -226,25 +226,18 @@ def check_values(task: BucketTask) -> BucketPart:
     """Compare unique values with each other and with the remaining rows of the graph, and count edges."""
     bucket = Bucket(task)
     for alias in task.facts.first_files:
-        entity = entity_of(bucket.catalog, alias)
+        entity = bucket.catalog.require_type(alias)
         for number, names in enumerate(entity.rules.uniques):
             rows = bucket.input_rows(alias, f"unique{number}")
             keys = rows.column(KEY)
             remaining = bucket.graph_rows(alias, f"unique{number}")
-            holders = pa.nulls(len(keys), pa.utf8()) if remaining is None else _holders(keys, remaining)
+            existing_ids = pa.nulls(len(keys), pa.utf8()) if remaining is None else _existing_ids(keys, remaining)
             repeated = set_rules.check_repeated_keys(keys, names)
-            held = set_rules.check_held_keys(keys, holders, NO_IDS, names)
-            bucket.add_violations([*repeated, *held], rows.origins)
+            existing = set_rules.check_existing_keys(keys, existing_ids, NO_IDS, names)
+            bucket.add_violations([*repeated, *existing], rows.origins)
         if isinstance(entity, EdgeType) and has_edge_limit(entity):
             _count_edges(bucket, entity)
     return bucket.part((), {})
-
-
-def entity_of(catalog: Catalog, alias: str) -> Entity:
-    """Return the type with this alias."""
-    match = next((entity for entity in catalog.types if entity.alias == alias), None)
-    assert match is not None, f"the alias {alias} is from this catalog"
-    return match
 
 
 def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
@@ -268,7 +261,7 @@ def _check_stranded(bucket: Bucket) -> None:
         input_rows = bucket.input_rows(stranded.node, "id")
         is_missing = pc.invert(pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True))
         ids = whole_column(edges, "id").filter(is_missing)
-        edge = entity_of(bucket.catalog, stranded.edge)
+        edge = bucket.catalog.require_type(stranded.edge)
         bucket.add_violations(stranded_violations(edge.name, stranded.column, ids), input_rows.origins)
 
 
@@ -301,7 +294,7 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
         bucket.add_violations(set_rules.check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
 
 
-def _holders(keys: Column, remaining: pa.Table) -> Column:
+def _existing_ids(keys: Column, remaining: pa.Table) -> Column:
     """Return for each key the id of the row of the graph that has it, or null."""
     positions = pc.index_in(keys, value_set=whole_column(remaining, KEY), skip_nulls=True)
     return whole_column(remaining, "id").take(positions)

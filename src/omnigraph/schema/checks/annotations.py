@@ -46,7 +46,7 @@ _CONSTRAINT_SHAPES: Final = {
 
 
 def check_annotations(scope: SchemaScope) -> None:
-    """Report S301 to S304 and S504."""
+    """Report annotations that are misplaced, duplicate or have invalid arguments (S301 to S304, S504)."""
     for member in scope.members:
         declaration = member.declaration
         label = declaration.label
@@ -119,7 +119,7 @@ def _letter(argument: syntax.Argument) -> str:
 
 
 def _has_valid_names(annotation: syntax.Annotation) -> bool:
-    """Return whether all named arguments are a model; `constraints` checks the options of `@index`."""
+    """Return whether all named arguments are a model; `check_constraints` checks the options of `@index`."""
     named = (argument for argument in annotation.arguments if isinstance(argument, syntax.NamedArgument))
     return annotation.name.text == "index" or all(
         argument.name.text == "model" and isinstance(argument.value, syntax.StringLiteral) for argument in named

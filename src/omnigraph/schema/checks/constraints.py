@@ -17,7 +17,7 @@ from omnigraph.schema.values import RangeBounds, range_bounds
 
 
 def check_constraints(scope: SchemaScope) -> None:
-    """Report S306, S308 to S313, S317, S318, S324 and S325."""
+    """Report constraints with unknown, repeated or unsuitable properties, options or patterns (S306 to S325)."""
     for member in scope.members:
         allowed = resolve.EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else resolve.CONSTRAINTS
         for constraint in member.declaration.body.constraints:
@@ -128,7 +128,7 @@ def _check_pattern(member: DeclaredType, constraint: Annotation) -> None:
 
 
 def check_keys(scope: SchemaScope) -> None:
-    """Report S305, S307 and S505."""
+    """Report second keys, nullable keys, and keys of edges without the endpoints (S305, S307, S505)."""
     for member in scope.members:
         keys = _own_column_lists(member, "key")
         _check_count(member, keys)
@@ -167,7 +167,7 @@ def _check_edge_key(member: DeclaredType, key: resolve.ColumnList) -> None:
 
 
 def check_ranges(scope: SchemaScope) -> None:
-    """Report S314 to S316."""
+    """Report ranges without a value, and bounds that are not values of the property (S314 to S316)."""
     for member in scope.members:
         if not isinstance(member.declaration, EdgeSyntax):
             for constraint in member.constraints("range"):

@@ -14,7 +14,7 @@ from omnigraph.schema.values import value_from_literal
 
 
 def check_edges(scope: SchemaScope) -> None:
-    """Report S501 to S503."""
+    """Report edges with an invalid endpoint or cardinality (S501 to S503)."""
     for member in scope.members:
         if isinstance(member.declaration, EdgeSyntax):
             for endpoint in (member.declaration.source, member.declaration.target):
@@ -66,7 +66,7 @@ def _check_cardinality(member: DeclaredType) -> None:
 
 
 def check_interfaces(scope: SchemaScope) -> None:
-    """Report S401 to S405."""
+    """Report invalid lists of interfaces, and properties that differ from their interface (S401 to S405)."""
     interfaces = [name for name, declaration in scope.by_name.items() if isinstance(declaration, InterfaceSyntax)]
     for member in scope.members:
         implements = member.declaration.implements
@@ -106,7 +106,7 @@ def _check_conflicts(member: DeclaredType) -> None:
 
 
 def check_property_types(scope: SchemaScope) -> None:
-    """Report S201 to S208."""
+    """Report properties with an invalid type (S201 to S208)."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             invalid = resolve_type(declared.type)

@@ -32,7 +32,7 @@ _LANCE_RESERVED: Final = frozenset(
 
 
 def check_names(scope: SchemaScope) -> None:
-    """Report S101 to S107."""
+    """Report names that are duplicate, reserved, too long, or start with a wrong letter (S101 to S107)."""
     edges: dict[str, EdgeSyntax] = {}
     for member in scope.members:
         _check_type_name(member, scope)
@@ -98,7 +98,7 @@ def _check_length(member: DeclaredType, name: Name) -> None:
 
 
 def check_renames(scope: SchemaScope) -> None:
-    """Report S108 and S109, for types and for the properties of each type."""
+    """Report `@rename_from` with a name that still exists or that is used twice (S108, S109)."""
     types = ((member.declaration.label, member.declaration.annotations) for member in scope.members)
     _check_group(types, scope.by_name, scope.problems)
     for member in scope.members:

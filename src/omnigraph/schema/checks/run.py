@@ -49,9 +49,9 @@ def require_valid_schema(schema: Schema) -> None:
 
 
 def _check_inherited_size(schema: Schema, problems: ProblemList) -> None:
-    """Report S005."""
+    """Report nodes that copy too many properties and constraints from interfaces (S005)."""
     sizes = {
-        declaration.name.text: _parts(declaration.body)
+        declaration.name.text: _count_parts(declaration.body)
         for declaration in schema.declarations
         if isinstance(declaration, InterfaceSyntax)
     }
@@ -71,7 +71,7 @@ def _check_inherited_size(schema: Schema, problems: ProblemList) -> None:
             return
 
 
-def _parts(body: Body) -> int:
+def _count_parts(body: Body) -> int:
     """Count everything that is copied: properties, constraints, annotations and parameters."""
     properties = sum(1 + len(part.annotations) + len(part.type.parameters or ()) for part in body.properties)
     return properties + sum(1 + len(part.arguments) for part in body.constraints)

@@ -16,7 +16,7 @@ _VIOLATION_HINT = "change the default or the constraint"
 
 
 def check_defaults(scope: SchemaScope) -> None:
-    """Report S319 to S321."""
+    """Report defaults that are not values of their property, or that a constraint rejects (S319 to S321)."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             default = find_annotation(declared.annotations, "default")
@@ -45,7 +45,7 @@ def _check_default(member: DeclaredType, name: str, default: Annotation) -> None
 
 
 def _default_value(default: Annotation, resolved: PropertyType) -> Value | InvalidValue | None:
-    """Return the value of the default; None if its arguments are invalid, which `annotations` reports."""
+    """Return the value of the default; None if its arguments are invalid, which `check_annotations` reports."""
     match default.arguments:
         case [StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral() as literal]:
             return value_from_literal(literal, resolved)
@@ -82,7 +82,7 @@ def _check_inherited(member: DeclaredType, constraint: Annotation, inherited: di
 
 
 def check_embeds(scope: SchemaScope) -> None:
-    """Report S322 and S323."""
+    """Report `@embed` on a property that is not a vector, or with an unsuitable source (S322, S323)."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             embed = find_annotation(declared.annotations, "embed")
