@@ -84,7 +84,7 @@ def test_exports_are_the_same(clients: Clients) -> None:
     exported = []
     for client in clients:
         stream = io.BytesIO()
-        client.export(wr.ExportStateRequest(), stream)
+        client.export(wr.ExportRequest(), stream)
         exported.append(stream.getvalue())
     assert exported[0] == exported[1] != b""
 

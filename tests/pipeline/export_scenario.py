@@ -16,7 +16,7 @@ from typing import Any
 
 import lance
 
-from omnigraph.pipeline.export.run import ExportRequest, export
+from omnigraph.pipeline.export.run import ExportOptions, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -53,7 +53,7 @@ def main() -> None:
     runner = SparkRunner()
     with rows_forbidden():
         exported = export(
-            parse_location(str(folder / "graph.omni")), ExportRequest(target=target, part_bytes=PART_BYTES), runner
+            parse_location(str(folder / "graph.omni")), ExportOptions(target=target, part_bytes=PART_BYTES), runner
         )
     sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk(0)}))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
-from omnigraph.pipeline.export.run import ExportRequest, ExportResult, export
+from omnigraph.pipeline.export.run import ExportOptions, ExportResult, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.load.change import LoadMode
@@ -76,7 +76,7 @@ def export_here(
 ) -> ExportResult:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
-    request = ExportRequest(target=target, format=format_, **selection)
+    request = ExportOptions(target=target, format=format_, **selection)
     return export(root, request, runner or InProcessRunner(), storage_format)
 
 

@@ -153,7 +153,8 @@ def test_load(server: ServerProcess) -> None:
 def test_load_of_lines(server: ServerProcess) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     body = '{"type":"Person","data":{"slug":"line"}}\n'
-    assert server.send("POST", "load/ndjson?mode=append", body=body, headers=headers).status == 200
+    loaded = server.send("POST", "load/ndjson?mode=append", body=body, headers=headers)
+    assert (loaded.status, loaded.document["total_entities"], "uri" in loaded.document) == (200, 1, False)
     again = server.send("POST", "load/ndjson?mode=append", body=body, headers=headers)
     assert again.status == 409
     assert again.document["kind"] == "conflict"

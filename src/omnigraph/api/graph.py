@@ -409,7 +409,7 @@ class Graph(Displayed):
             >>> graph.export("people.jsonl").total
             3
         """
-        from omnigraph.pipeline.export.run import ExportRequest, export
+        from omnigraph.pipeline.export.run import ExportOptions, export
         from omnigraph.pipeline.export.target import TargetKind, parse_format, parse_target
 
         names = read_names("types", types)
@@ -425,7 +425,7 @@ class Graph(Displayed):
             branch, state = self.branch, select_state(as_of)
         if target.kind is TargetKind.STREAM and stream is None:
             stream = sys.stdout.buffer
-        request = ExportRequest(
+        request = ExportOptions(
             target=target, format=export_format, types=names, branch=branch, selector=state, stream=stream
         )
         return export(self.location, request, self._runner(runner, progress))

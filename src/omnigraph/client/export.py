@@ -14,7 +14,7 @@ from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.pipeline.export.target import TargetKind, parse_target, require_free_target
 from omnigraph.pipeline.export.tasks import ExportFormat, compressed
 from omnigraph.storage.files import write_file
-from omnigraph.wire.requests import ExportStateRequest, StateParameters
+from omnigraph.wire.requests import ExportRequest, StateParameters
 from omnigraph.wire.results import ExportedTypeOutput, ExportOutput
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def export_lines(client: GraphClient, lines: LinesRequest, out: str | PathLike[s
     """Write a state as lines of graph data, and return how many of each type."""
     types = lines.types
     snapshot = client.snapshot(lines.state)
-    request = ExportStateRequest(snapshot=snapshot.graph_commit_id, type_names=types)
+    request = ExportRequest(snapshot=snapshot.graph_commit_id, type_names=types)
     counts = {dataset.type_name: 0 for dataset in snapshot.datasets}
     files = []
     with ExitStack() as stack:

@@ -209,7 +209,7 @@ class LocalGraph:
         texts = [(file.name, file.text) for file in request.files]
         return lint_output(lint_queries(texts, catalog, self.limits.hops))
 
-    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+    def export(self, request: wr.ExportRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""
         graph, as_of = self._state(request)
         graph.export(stream, types=request.type_names, as_of=as_of, runner="local")

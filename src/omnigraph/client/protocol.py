@@ -67,7 +67,7 @@ class GraphClient(Protocol):
     def lint(self, request: wr.LintRequest) -> results.LintOutput:
         """Check query texts against the schema of a state."""
 
-    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+    def export(self, request: wr.ExportRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""
 
     def find_blob(self, parameters: wr.BlobParameters) -> BlobContent:

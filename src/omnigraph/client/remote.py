@@ -150,7 +150,7 @@ class HttpGraph:
         """Check query texts against the schema of a state."""
         return self._post("lint", request, results.LintOutput)
 
-    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+    def export(self, request: wr.ExportRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""
         sent = HttpRequest(method="POST", path=self._path("export"), body=_encode(request))
         for chunk in self.connection.stream(sent):
@@ -209,7 +209,8 @@ class HttpGraph:
             content_type="application/x-ndjson",
             is_write=True,
         )
-        return self.connection.decode(request, self.connection.send(request), results.IngestOutput)
+        loaded = self.connection.decode(request, self.connection.send(request), results.GraphBatchLoadOutput)
+        return results.IngestOutput.of(self.uri, loaded)
 
     # Branches and history
 

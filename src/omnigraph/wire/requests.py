@@ -90,7 +90,7 @@ class IngestRequest(LoadParameters, frozen=True, kw_only=True, rename={"base": "
     data: str
 
 
-class ExportStateRequest(StateParameters, frozen=True, kw_only=True):
+class ExportRequest(StateParameters, frozen=True, kw_only=True):
     """The types to export; without types, all."""
 
     type_names: list[str] | None = None

@@ -75,10 +75,9 @@ class LoadedTypeOutput(msgspec.Struct, frozen=True):
     inserted_without_key: int = 0
 
 
-class IngestOutput(msgspec.Struct, frozen=True, kw_only=True):
+class GraphBatchLoadOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a load did."""
 
-    uri: str
     branch: str
     branch_created: bool
     base_branch: str | None
@@ -91,6 +90,21 @@ class IngestOutput(msgspec.Struct, frozen=True, kw_only=True):
     commit: CommitOutput | None
     indexes: dict[str, Any] | None
     runner: str
+
+
+class IngestOutput(GraphBatchLoadOutput, frozen=True, kw_only=True):
+    """What a load did, and to which graph."""
+
+    uri: str
+
+    @classmethod
+    def of(cls, uri: str, loaded: GraphBatchLoadOutput) -> IngestOutput:
+        """Return the document of a load with the address of its graph."""
+        return cls(uri=uri, **msgspec.structs.asdict(loaded))
+
+    def without_uri(self) -> GraphBatchLoadOutput:
+        """Return the document without the address of the graph."""
+        return GraphBatchLoadOutput(**{name: getattr(self, name) for name in GraphBatchLoadOutput.__struct_fields__})
 
 
 class EmbedOutput(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.pipeline.datasource.options import ReadOptions
 from omnigraph.pipeline.datasource.read import plan_read
-from omnigraph.pipeline.export.run import ExportRequest, export
+from omnigraph.pipeline.export.run import ExportOptions, export
 from omnigraph.pipeline.export.target import ExportTarget, TargetKind
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, snapshot_contents
@@ -70,7 +70,7 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
                 graph,
-                ExportRequest(target=ExportTarget(TargetKind.STREAM), branch=branch, selector=when),
+                ExportOptions(target=ExportTarget(TargetKind.STREAM), branch=branch, selector=when),
                 InProcessRunner(),
             ),
             lambda when=when: plan_read(ReadOptions(root=graph, type="Person", branch=branch, selector=when)),  # type: ignore[misc]

@@ -23,7 +23,7 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.manifest.stamp import STAMP_KEY, StorageFormat
-from omnigraph.pipeline.export.run import ExportRequest, export
+from omnigraph.pipeline.export.run import ExportOptions, export
 from omnigraph.pipeline.export.target import ExportTarget, TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.runner import Result, Task, run_here, task_info
@@ -168,7 +168,7 @@ def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Locatio
             most = max(most, sum("/parts/" in path for path in files(root)))
             return super().write(data)
 
-    request = ExportRequest(target=ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
+    request = ExportOptions(target=ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
     export(root, request, runner)
     runs = [count for step, count in runner.steps if step == "export"]
     assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
@@ -178,7 +178,7 @@ def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Locatio
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:
     export_here(root, tmp_path / "dump.jsonl")
     stream = BytesIO()
-    export(root, ExportRequest(target=ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
+    export(root, ExportOptions(target=ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
     assert stream.getvalue() == (tmp_path / "dump.jsonl").read_bytes()
 
 
@@ -369,7 +369,7 @@ def test_an_export_is_as_durable_as_the_graph(
 
     monkeypatch.setattr(os, "fsync", record)
     target = parse_target(f"{folder}/{out}", ExportFormat.NDJSON, durability=durability)
-    export(replace(root, durability=Durability(durability)), ExportRequest(target=target), InProcessRunner())
+    export(replace(root, durability=Durability(durability)), ExportOptions(target=target), InProcessRunner())
     if durability == "process":
         assert synced == []
         return

@@ -57,7 +57,7 @@ logger = logging.getLogger("omnigraph.export")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
+class ExportOptions:
     """What to export, and where to. Without types, all are exported. A target of kind stream needs `stream`.
 
     `part_bytes` is about how long the text of a part is; it decides the bounds of parts.
@@ -108,7 +108,7 @@ class ExportResult(Displayed):
 
 
 def export(
-    root: Location, request: ExportRequest, runner: Runner, storage_format: StorageFormat = FORMAT
+    root: Location, request: ExportOptions, runner: Runner, storage_format: StorageFormat = FORMAT
 ) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
     started = time.monotonic()
@@ -155,7 +155,7 @@ def export(
 class _Export:
     """The state of one export."""
 
-    request: ExportRequest
+    request: ExportOptions
     runner: Runner
     scratch: Scratch
 
