@@ -10,6 +10,7 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import OmnigraphError, RefusedError
 from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.maintenance.doctor.findings import Check
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.acts import DEV, EVOLVED
@@ -67,3 +68,17 @@ def test_crash_on_the_same_branch(killer: Killer, method: str) -> None:
     assert _intents(location) == 1
     ITS_BRANCH[method](Graph(location))
     assert _intents(location) == 0
+
+
+def test_maintain_recovers_every_branch_and_reports_it(killer: Killer) -> None:
+    location = killer.prepare_graph("fork")
+    before = read_contents(location, DEV)
+    killer.kill("fork", location, "commit.before", 2)
+    (pending,) = Graph(location, read_only=True).pending_writes()
+    assert pending.intent is not None
+    first, second = Graph(location).maintain(), Graph(location).maintain()
+    assert Check.RECOVERY in {finding.check for finding in first.problems}
+    assert (first.recovered, second.recovered) == ((str(pending.intent.op_id),), ())
+    assert Check.RECOVERY not in {finding.check for finding in first.left}
+    assert _intents(location) == 0
+    assert read_contents(location, DEV) == before

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +62,7 @@ def main() -> None:
         "cleaned": sorted(_stable(cleanup_row(row))["table_key"] for row in cleaned.tables),
         "exported": (folder / "dump.jsonl").read_text(encoding="utf-8"),
         "counts": dict(exported.counts),
+        "files": _count_files(folder / "graph.omni"),
     }
     sys.stdout.write(json.dumps(document, default=str))
 
@@ -74,6 +76,13 @@ def _write_people(folder: Path, number: int) -> Path:
     ]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in [*people, *edges]), encoding="utf-8")
     return path
+
+
+def _count_files(graph: Path) -> dict[str, int]:
+    """Return how many files each directory has, without the random names of tables. Locks depend on the time."""
+    paths = [path.relative_to(graph).parent.parts for path in graph.rglob("*") if path.is_file()]
+    directories = ["/".join((parts[0], *parts[2:3])) for parts in paths if parts and parts[0] != "__locks"]
+    return dict(sorted(Counter(directories).items()))
 
 
 def _error(action: Any) -> dict[str, Any]:
