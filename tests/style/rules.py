@@ -16,7 +16,20 @@ FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 EMPTY_NAMES: Final = {"found", "one", "wanted", "known", "kept", "given", "how", "at", "there"}
-EMPTY_NAMES_IN_PACKAGE: Final = {"each", "got", "here", "made", "some", "was", "which", "why"}
+EMPTY_NAMES_IN_PACKAGE: Final = {
+    "below",
+    "both",
+    "each",
+    "fresh",
+    "further",
+    "got",
+    "here",
+    "made",
+    "some",
+    "was",
+    "which",
+    "why",
+}
 POSITIONAL_FIELDS_MAX: Final = 4
 
 _SHARED_CHANCE: Final = re.compile(

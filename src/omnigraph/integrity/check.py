@@ -122,9 +122,9 @@ class _BatchConverter:
         if self.existing is None or retained is None or not retained.any():
             return converted.values
         stored = whole_array(self.existing.rows.column(stored_name))
-        both = pa.concat_arrays([converted.values, stored])
+        candidates = pa.concat_arrays([converted.values, stored])
         positions = np.arange(self.raw.rows, dtype=np.int64)
-        return take_rows(both, np.where(retained, positions + self.raw.rows, positions))
+        return take_rows(candidates, np.where(retained, positions + self.raw.rows, positions))
 
     def property(self, definition: Property) -> Column:
         """Convert a property; a missing value of a required property is its default, if it has one."""

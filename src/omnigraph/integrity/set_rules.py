@@ -93,8 +93,8 @@ class SourceCounts:
 
 def changed_sources(added: Column, removed: Column) -> Column:
     """Return the distinct sources of the edges that a commit adds, removes or replaces."""
-    both: Column = pa.concat_arrays([added, removed])
-    distinct: Column = pc.unique(both.drop_null())
+    sources: Column = pa.concat_arrays([added, removed])
+    distinct: Column = pc.unique(sources.drop_null())
     return distinct
 
 

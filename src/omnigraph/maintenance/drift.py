@@ -253,8 +253,8 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
         return replace(inspection, changes=RowCounts(0, 0, 0))
     published, why_missing = _open_published(head, inspection.table)
     if head.version < inspection.table.pin.version:
-        below = why_missing or "its head is below the published version"
-        return replace(inspection, obstacles=Obstacles(below, below))
+        obstacle = why_missing or "its head is below the published version"
+        return replace(inspection, obstacles=Obstacles(obstacle, obstacle))
     if inspection.drift.classification is Classification.VERIFIED_MAINTENANCE:
         # Our own changes are undone, which needs the published version.
         obstacles = Obstacles(why_missing if inspection.drift.is_ours else "", why_missing)

@@ -92,8 +92,8 @@ def _titled_relations(plan: statements.QueryPlan) -> Iterator[tuple[op.Relation 
 
 def _step_lines(relation: op.Relation, depth: int) -> Iterator[tuple[str, int]]:
     yield _step_text(relation), depth
-    for below in inputs_of(relation):
-        yield from _step_lines(below, depth + 1)
+    for input_step in inputs_of(relation):
+        yield from _step_lines(input_step, depth + 1)
 
 
 def _first_line(plan: statements.QueryPlan) -> str:

@@ -26,12 +26,12 @@ _NOT_A_DIRECTORY: Final = (errno.ENOTDIR, errno.ELOOP)
 _NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
-def walk_tree(location: Location, below: str = "") -> Iterator[tuple[str, os.stat_result]]:
+def walk_tree(location: Location, subdirectory: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Yield the path below a directory and the status of every file and link in it, in no order.
 
     A directory that does not exist has none. Files that are deleted during the walk are skipped.
     """
-    with suppress(FileNotFoundError), _opened(location, below) as directory:
+    with suppress(FileNotFoundError), _opened(location, subdirectory) as directory:
         yield from _walk(directory, "")
 
 
@@ -44,30 +44,30 @@ def list_links(location: Location) -> tuple[str, ...]:
         return ()
 
 
-def require_no_link(location: Location, below: str) -> None:
+def require_no_link(location: Location, subdirectory: str) -> None:
     """Raise if the path leads through a symbolic link or is one; the path need not exist."""
-    with suppress(FileNotFoundError, NotADirectoryError), _opened(location, below):
+    with suppress(FileNotFoundError, NotADirectoryError), _opened(location, subdirectory):
         return
 
 
 def unlink_files(location: Location, paths: Sequence[str]) -> None:
     """Delete files below the location; skip files that do not exist."""
-    for below, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
-        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, below) as directory:
+    for subdirectory, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, subdirectory) as directory:
             for path in group:
                 with suppress(FileNotFoundError):
                     os.unlink(path.rpartition("/")[2], dir_fd=directory)
 
 
-def remove_empty_directories(location: Location, below: str, *, recursive: bool) -> None:
+def remove_empty_directories(location: Location, subdirectory: str, *, recursive: bool) -> None:
     """Remove a directory if it is empty; with `recursive`, first the empty directories inside it.
 
     Other processes may add to the directories, and remove them, at the same time.
     """
-    parts = _parts(location, below)
+    parts = _parts(location, subdirectory)
     with suppress(FileNotFoundError, NotADirectoryError):
         if recursive:
-            with _opened(location, below) as directory:
+            with _opened(location, subdirectory) as directory:
                 _remove_empty_children(directory)
         if parts:
             with _opened_path(location.root_uri, parts[:-1]) as parent:
@@ -108,15 +108,15 @@ def _remove_directory(name: str, parent: int) -> None:
             raise
 
 
-def _parts(location: Location, below: str) -> list[str]:
+def _parts(location: Location, subdirectory: str) -> list[str]:
     """Return the names between the root and the path."""
-    inside = f"{location.uri}/{below}".removeprefix(location.root_uri)
+    inside = f"{location.uri}/{subdirectory}".removeprefix(location.root_uri)
     return [part for part in inside.split("/") if part]
 
 
-def _opened(location: Location, below: str) -> AbstractContextManager[int]:
+def _opened(location: Location, subdirectory: str) -> AbstractContextManager[int]:
     """Open a directory below the location for the block."""
-    return _opened_path(location.root_uri, _parts(location, below))
+    return _opened_path(location.root_uri, _parts(location, subdirectory))
 
 
 @contextmanager

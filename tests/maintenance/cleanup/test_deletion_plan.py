@@ -127,16 +127,16 @@ def test_branch_keeps_files_of_its_parent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ages", "is_known", "is_deleted"),
+    ("ages", "is_in_manifest", "is_deleted"),
     [((101, 200), True, True), ((100, 200), True, False), ((5_001, 5_001), False, True),
      ((5_001, 5_000), False, False)],
 )  # fmt: skip
 def test_whole_dataset_is_deleted_when_all_files_are_old(
-    ages: tuple[int, ...], is_known: bool, is_deleted: bool
+    ages: tuple[int, ...], is_in_manifest: bool, is_deleted: bool
 ) -> None:
     paths = ("data/a.lance", manifest(1))
     files = [StoredFile(path, 1, NOW - age) for path, age in zip(paths, ages, strict=True)]
-    files_to_delete = find_all_deletable(files, POLICY, is_known=is_known)
+    files_to_delete = find_all_deletable(files, POLICY, is_in_manifest=is_in_manifest)
     assert [file.path for file in files_to_delete] == ([manifest(1), "data/a.lance"] if is_deleted else [])
 
 

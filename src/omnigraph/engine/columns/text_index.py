@@ -70,8 +70,10 @@ class TextIndex:
     def count_words(self, words: Array) -> WordCounts:
         """Count some distinct words, as `words.count_words` does."""
         codes = self.vocabulary.find(words)
-        nowhere = np.zeros(0, dtype=np.int32)
-        positions = (self._positions(int(code)) if code >= 0 else nowhere for code in codes)  # sorted, so texts are
+        no_positions = np.zeros(0, dtype=np.int32)
+        positions = (
+            self._positions(int(code)) if code >= 0 else no_positions for code in codes
+        )  # sorted, so texts are
         return WordCounts(self.lengths, tuple(group_texts(self.texts[part]) for part in positions))
 
     def _positions(self, word: int) -> Positions:

@@ -149,8 +149,8 @@ class Overlay:
 
 def _replace_values(column: Array, mask: Mask, value: Array) -> Array:
     """Return the column with new values where the mask is true; by `take`, because it supports all types."""
-    both = pa.concat_arrays([column, value.cast(column.type)])
+    choices = pa.concat_arrays([column, value.cast(column.type)])
     positions = np.arange(len(column))
     rows = np.flatnonzero(mask)
     positions[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
-    return take_rows(both, positions)
+    return take_rows(choices, positions)

@@ -98,12 +98,12 @@ def group_rows(columns: Sequence[Column], length: int) -> Groups:
         return Groups(np.zeros(length, dtype=np.int64), 1, np.zeros(min(length, 1), dtype=np.int64))
     numbers, size = value_numbers(columns[0])
     for column in columns[1:]:
-        more, more_size = value_numbers(column)
-        if size > _NUMBERS_MAX // max(more_size, 1):
+        column_numbers, column_size = value_numbers(column)
+        if size > _NUMBERS_MAX // max(column_size, 1):
             unique, numbers = np.unique(numbers, return_inverse=True)
             size = len(unique)
-        numbers = numbers * more_size + more
-        size *= more_size
+        numbers = numbers * column_size + column_numbers
+        size *= column_size
     if size > 4 * length + 1024:
         unique, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
         return Groups(inverse.reshape(-1), len(unique), first)
@@ -156,20 +156,20 @@ class _Reducer:
         self.keys = keys
         self._states = states
         self._context = context
-        self._fresh: list[Frame] = []
-        self._fresh_rows = 0
+        self._new_frames: list[Frame] = []
+        self._new_row_count = 0
         self._reduced: Frame | None = None
         self._held_bytes = 0
         self._is_distinct = any(state.needs_rows for state in states)
 
     def add(self, frame: Frame) -> None:
-        self._fresh.append(frame)
-        self._fresh_rows += frame.length
+        self._new_frames.append(frame)
+        self._new_row_count += frame.length
         self._hold(frame.nbytes)
         reduced_rows = self._reduced.length if self._reduced else 0
         bytes_max = self._context.options.memory_bytes_max // _HELD_PART
-        is_large = self._fresh_rows > reduced_rows and self._held_bytes > bytes_max
-        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * reduced_rows):
+        is_large = self._new_row_count > reduced_rows and self._held_bytes > bytes_max
+        if is_large or self._new_row_count >= max(_REDUCE_ROWS, 2 * reduced_rows):
             self._reduce()
 
     def finish(self) -> Frame | None:
@@ -180,20 +180,20 @@ class _Reducer:
         return self._reduced
 
     def _reduce(self) -> None:
-        if not self._fresh:
+        if not self._new_frames:
             return
-        fresh = concat_frames(self._fresh)
+        new_rows = concat_frames(self._new_frames)
         if self._is_distinct:
             # The distinct rows of keys and inputs with their weights are enough to compute all states.
-            rows = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
+            rows = new_rows if self._reduced is None else concat_frames([self._reduced, new_rows])
             self._reduced = distinct_rows(rows)
         else:
-            reduced = reduce_groups(fresh, self.keys, self._states, merge=False)
+            reduced = reduce_groups(new_rows, self.keys, self._states, merge=False)
             if self._reduced is not None:
-                both = concat_frames(with_equal_types([self._reduced, reduced]))
-                reduced = reduce_groups(both, self.keys, self._states, merge=True)
+                partial_groups = concat_frames(with_equal_types([self._reduced, reduced]))
+                reduced = reduce_groups(partial_groups, self.keys, self._states, merge=True)
             self._reduced = reduced
-        self._fresh, self._fresh_rows = [], 0
+        self._new_frames, self._new_row_count = [], 0
         self._context.budget.release(self._held_bytes)
         self._held_bytes = 0
         self._hold(self._reduced.nbytes)

@@ -49,8 +49,10 @@ def sort_rows(
     operator: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
     """Return the sorted rows in one frame; with `top` only the first ones."""
-    below = _sorted_columns(operator, needed)
-    return _sort_frames(operator, context.with_limit(False).run_operator(operator.input, below), context.budget, top)
+    input_columns = _sorted_columns(operator, needed)
+    return _sort_frames(
+        operator, context.with_limit(False).run_operator(operator.input, input_columns), context.budget, top
+    )
 
 
 def _sorted_columns(operator: op.Order, needed: RequiredColumns) -> RequiredColumns:

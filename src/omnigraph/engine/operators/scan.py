@@ -136,9 +136,9 @@ def lookup_rows(operator: op.Lookup, needed: RequiredColumns, context: Execution
     reader = context.reader(entity.table)
     names = output_columns(entity, operator.columns, needed)
     read = columns_to_read(names, operator.filter)
-    below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
+    input_columns = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
     table_mask: Mask | None = None
-    for frame in context.run_operator(operator.input, below):
+    for frame in context.run_operator(operator.input, input_columns):
         if not frame.length:
             continue
         ids = frame.columns[entity.id]

@@ -69,8 +69,8 @@ def expand_edges(operator: op.EdgeExpand, needed: RequiredColumns, context: Exec
     walker = Walker(operator, context)
     names = scan.output_columns(edge, operator.columns, needed)
     own = {f"{edge.name}.{name}" for name in names} | (set() if operator.into else {operator.target.id})
-    below = needed - own | {operator.source.id} | ({operator.target.id} if operator.into else set())
-    for frame in context.run_operator(operator.input, below):
+    input_columns = needed - own | {operator.source.id} | ({operator.target.id} if operator.into else set())
+    for frame in context.run_operator(operator.input, input_columns):
         if not frame.length:
             continue
         is_in_memory = walker.choose_mode(frame.length) is TraversalMode.ADJACENCY

@@ -42,10 +42,10 @@ def expand_rows(operator: op.Expand, needed: RequiredColumns, context: Execution
     """Return for each row each node that is reachable from its source, once."""
     target = operator.target.id
     retained_columns = needed - {target, *names(operator.path_fields)}
-    below = retained_columns | {operator.source.id}
+    input_columns = retained_columns | {operator.source.id}
     walker = Walker(operator, context)
-    for input_frame in context.run_operator(operator.input, below):
-        frame = input_frame.select(below)
+    for input_frame in context.run_operator(operator.input, input_columns):
+        frame = input_frame.select(input_columns)
         if not frame.length:
             continue
         if operator.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:

@@ -137,8 +137,10 @@ def _rows_after(before: Manifest, state: ManifestState, published: PublishedComm
     columns: dict[str, Any] = {name: rows.column(name) for name in rows.column_names}
     columns[ADDRESS] = pa.array(range(first, first + rows.num_rows), pa.uint64())
     replaced = pc.is_in(state.rows.column("object_id"), value_set=rows.column("object_id").combine_chunks())
-    both = pa.concat_tables([state.rows.filter(pc.invert(replaced)), pa.table(columns, schema=state.rows.schema)])
-    return both.filter(pc.is_in(both.column("object_type"), value_set=pa.array(before.state_kinds)))
+    current_rows = pa.concat_tables(
+        [state.rows.filter(pc.invert(replaced)), pa.table(columns, schema=state.rows.schema)]
+    )
+    return current_rows.filter(pc.is_in(current_rows.column("object_type"), value_set=pa.array(before.state_kinds)))
 
 
 def find_table(identity: BranchIdentity, location: Location, pin: Pin) -> Dataset | None:

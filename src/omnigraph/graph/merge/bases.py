@@ -70,8 +70,8 @@ class _Finder:
         assert best, "every commit descends from the first one"
         joined: Base = self.read_state(best[0])
         for index, commit in enumerate(best[1:], start=1):
-            below = self.find(frozenset(best[:index]), frozenset({commit}))
-            joined = JoinedBase(below, joined, self.read_state(commit))
+            common = self.find(frozenset(best[:index]), frozenset({commit}))
+            joined = JoinedBase(common, joined, self.read_state(commit))
         return joined
 
     def read_state(self, commit: CommitId) -> CommitBase:
@@ -83,6 +83,6 @@ class _Finder:
             for merge in self.lineage.commits.values():
                 if merge.merged_parent == commit and merge.pins is not None:
                     own_schema = self.snapshot.schema
-                    is_known = own_schema.hash == record.schema_hash
-                    return CommitBase(commit, merge.pins, own_schema if is_known else None)
+                    has_same_schema = own_schema.hash == record.schema_hash
+                    return CommitBase(commit, merge.pins, own_schema if has_same_schema else None)
             raise

@@ -89,8 +89,8 @@ class Candidates:
         match base:
             case CommitBase(pins=pins):
                 return self.rows_at(pins.get(self.sides.table.id), start, rows)
-            case JoinedBase(below, left, right):
-                parts = (self._join_rows(part, start, rows) for part in (below, left, right))
+            case JoinedBase(common, left, right):
+                parts = (self._join_rows(part, start, rows) for part in (common, left, right))
                 return join_bases(*parts)
             case _:
                 assert_never(base)

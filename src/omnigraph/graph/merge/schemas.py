@@ -91,9 +91,9 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     if isinstance(merged, Diverged):
         return schema_conflict(merged.reason, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        lost = _find_lost_writes(merged, side, other, base)
-        if lost is not None:
-            return schema_conflict(f"one side dropped {lost} and the other wrote to it", *plans)
+        written_type = _find_lost_writes(merged, side, other, base)
+        if written_type is not None:
+            return schema_conflict(f"one side dropped {written_type} and the other wrote to it", *plans)
     return _apply_merged(ours, theirs, merged)
 
 
@@ -104,9 +104,9 @@ def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) 
     undoing = find_steps_by_id(undone.schema.catalog, before.schema.catalog)
     if undoing:
         return schema_conflict("the commit changed the schema, and a revert does not restore it", since, undoing)
-    lost = _find_lost_writes(catalog, before, ours, base)
-    if lost is not None:
-        return schema_conflict(f"the commit wrote to {lost}, which was dropped since", since)
+    written_type = _find_lost_writes(catalog, before, ours, base)
+    if written_type is not None:
+        return schema_conflict(f"the commit wrote to {written_type}, which was dropped since", since)
     return MergedSchema(ours=ours, theirs=before.schema.catalog)
 
 
@@ -115,8 +115,8 @@ def _base_catalog(base: Base) -> Catalog | None:
     match base:
         case CommitBase(schema=schema):
             return None if schema is None else schema.catalog
-        case JoinedBase(below, left, right):
-            catalogs = tuple(_base_catalog(part) for part in (below, left, right))
+        case JoinedBase(common, left, right):
+            catalogs = tuple(_base_catalog(part) for part in (common, left, right))
             if None in catalogs:
                 return None
             merged = merge_catalogs(*(part for part in catalogs if part is not None))

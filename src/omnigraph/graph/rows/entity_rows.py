@@ -235,10 +235,10 @@ def _read_contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, 
 
 def same_states(left: EntityRows, right: EntityRows) -> Mask:
     """Return for each row whether both sides have equal rows, or both lack it. Undecided rows are never equal."""
-    both = left.present & right.present
+    in_both = left.present & right.present
     same: Mask = (left.present == right.present) & ~left.undecided & ~right.undecided
-    if both.any():
-        same &= ~both | same_rows(left.rows, right.rows)
+    if in_both.any():
+        same &= ~in_both | same_rows(left.rows, right.rows)
     return same
 
 
@@ -261,11 +261,11 @@ def same_values(left: Any, right: Any) -> Mask:
     """Return for each position whether two columns of one type are equal there."""
     left_valid, right_valid = _validity(left), _validity(right)
     same: Mask = left_valid == right_valid
-    both = left_valid & right_valid
-    if not both.any():
+    in_both = left_valid & right_valid
+    if not in_both.any():
         return same
-    mask = pa.array(both)
-    same[both] = _same_present(left.filter(mask), right.filter(mask))
+    mask = pa.array(in_both)
+    same[in_both] = _same_present(left.filter(mask), right.filter(mask))
     return same
 
 

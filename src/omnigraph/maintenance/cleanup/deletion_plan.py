@@ -101,16 +101,16 @@ class DeletionRules:
 
 
 def find_all_deletable(
-    files: Sequence[StoredFile], policy: RetentionPolicy, *, is_known: bool
+    files: Sequence[StoredFile], policy: RetentionPolicy, *, is_in_manifest: bool
 ) -> tuple[DeletableFile, ...]:
     """Return all files of a dataset that no retained snapshot has, or none while one of them is young.
 
     A writer may be creating a dataset that no manifest names, so its files must be beyond the grace.
     """
-    is_old = policy.is_beyond_age if is_known else policy.is_beyond_grace
+    is_old = policy.is_beyond_age if is_in_manifest else policy.is_beyond_grace
     if not all(is_old(file.modified_us) for file in files):
         return ()
-    reason = Reason.DATASET if is_known else Reason.ORPHAN
+    reason = Reason.DATASET if is_in_manifest else Reason.ORPHAN
     ordered = sorted(files, key=lambda file: (layout.manifests_first(layout.split_branch(file.path)[1]), file.path))
     return tuple(
         DeletableFile(file.path, file.size_bytes, reason, layout.split_branch(file.path)[0]) for file in ordered

@@ -219,7 +219,7 @@ class _CleanupPlanner:
                         table_key=key,
                         policy=self.policy,
                         needs=None,
-                        is_known=path in aliases,
+                        is_in_manifest=path in aliases,
                     )
                 )
         return tasks
@@ -354,7 +354,7 @@ def _require_no_young_forks(snapshots: RetentionDecision, policy: RetentionPolic
 
 
 def _require_nothing_lost(plan: DatasetPlan) -> None:
-    for pin in sorted(plan.lost, key=lambda pin: (pin.branch or "", pin.version)):
+    for pin in sorted(plan.lost_versions, key=lambda pin: (pin.branch or "", pin.version)):
         where = "" if pin.branch is None else f" on the Lance branch {pin.branch}"
         raise FormatError(
             f"version {pin.version} of {plan.table_key}{where} is missing, but a live branch or a tag reads it",

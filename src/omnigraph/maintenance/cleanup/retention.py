@@ -18,7 +18,7 @@ from typing import Final
 
 from omnigraph.graph.manifest.records import Pin
 
-_OURS: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26})-[0-9A-Z]{26}")
+_FORK_NAME: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26})-[0-9A-Z]{26}")
 
 VersionTimes = Mapping[int, int]
 """The versions of one Lance branch, each with the time of its creation in microseconds."""
@@ -172,7 +172,7 @@ def young_versions(times: VersionTimes, policy: RetentionPolicy) -> frozenset[in
 
 def owner_of(fork: str) -> str | None:
     """Return the id of the graph branch that a Lance branch belongs to; None if an external tool created it."""
-    match = _OURS.fullmatch(fork)
+    match = _FORK_NAME.fullmatch(fork)
     return None if match is None else match["manifest"] or match["table"]
 
 

@@ -60,29 +60,29 @@ class TablePin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetTask:
-    """One dataset. `needs` None: no retained snapshot has it. `is_known`: a manifest names or named it."""
+    """One dataset. `needs` None: no retained snapshot has it. `is_in_manifest`: a manifest names or named it."""
 
     root: Location
     path: str
     table_key: str
     policy: RetentionPolicy
     needs: Needs | None
-    is_known: bool = True
+    is_in_manifest: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetPlan:
     """The files to delete of a dataset, in order, and the retained versions.
 
-    `lost` are versions that a live branch or a tag reads and that do not exist. `is_whole`: the whole dataset is
-    deleted. `keep_reasons` counts the versions that are retained although the policy would delete them.
+    `lost_versions` are versions that a live branch or a tag reads and that do not exist. `is_whole`: the whole dataset
+    is deleted. `keep_reasons` counts the versions that are retained although the policy would delete them.
     """
 
     table_key: str
     path: str
     deletable: tuple[deletion_plan.DeletableFile, ...] = ()
     retained: Mapping[str | None, frozenset[int]] | None = None
-    lost: frozenset[Pin] = frozenset()
+    lost_versions: frozenset[Pin] = frozenset()
     error: Hint | None = None
     is_whole: bool = False
     keep_reasons: Mapping[KeepReason, int] = field(default_factory=dict)
@@ -108,13 +108,13 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
     try:
         files = list_files(location)
         if task.needs is None:
-            deletable = deletion_plan.find_all_deletable(files, task.policy, is_known=task.is_known)
+            deletable = deletion_plan.find_all_deletable(files, task.policy, is_in_manifest=task.is_in_manifest)
             return DatasetPlan(table_key=task.table_key, path=task.path, deletable=deletable, is_whole=bool(deletable))
         facts = read_facts(location, files)
         decision = decide(facts, task.needs, task.policy)
-        lost = decision.missing & (task.needs.heads | facts.tags)
-        if lost:
-            return DatasetPlan(table_key=task.table_key, path=task.path, lost=lost)
+        lost_versions = decision.missing & (task.needs.heads | facts.tags)
+        if lost_versions:
+            return DatasetPlan(table_key=task.table_key, path=task.path, lost_versions=lost_versions)
         return DatasetPlan(
             table_key=task.table_key,
             path=task.path,
@@ -217,6 +217,6 @@ def _unexplained_files(
             continue
         group = file_group(rest)
         if group is not None and file_group_key(branch, group) not in referenced_groups:
-            below = file if branch is None else replace(file, path=rest)
-            unexplained.setdefault(branch, []).append(below)
+            file_below_branch = file if branch is None else replace(file, path=rest)
+            unexplained.setdefault(branch, []).append(file_below_branch)
     return unexplained

@@ -244,15 +244,15 @@ class _MaintenanceRun:
 
     def restage(self, area: StagingArea, _: StagedWrite) -> StagedWrite | None:
         """Keep what fits, under the lease. Lost work is planned again; the last attempt does a bounded part here."""
-        lost = self._move_work(area)
-        if lost and self.attempts_left:
+        lost_work = self._move_work(area)
+        if lost_work and self.attempts_left:
             raise _WorkLostError("fragments were replaced during the run", code="maintenance_work_lost")
-        for table, spec in lost:
+        for table, spec in lost_work:
             if spec is not None:
                 table.skip_index(spec, _INDEX_CONFLICT)
             else:
                 self._rewrite_under_lease(area, table)
-        for table, _spec in lost:
+        for table, _spec in lost_work:
             table.has_conflict = table.has_conflict or table.work is None or table.work.is_empty
         return self._stage_work(area)
 
@@ -393,7 +393,7 @@ class _MaintenanceRun:
         Returns:
             What does not fit: indexes, and None for groups. It is discarded.
         """
-        lost: list[tuple[TableResult, IndexSpec | None]] = []
+        lost_work: list[tuple[TableResult, IndexSpec | None]] = []
         is_same_schema = self.schema_hash == area.snapshot.schema.hash
         for table, work in self._working:
             current = area.snapshot.tables.get(table.alias)
@@ -404,10 +404,10 @@ class _MaintenanceRun:
             else:
                 groups, specs = len(work.groups), list(work.built)
                 table.discard_work()
-            lost += [(table, spec) for spec in specs]
+            lost_work += [(table, spec) for spec in specs]
             if groups:
-                lost.append((table, None))
-        return lost
+                lost_work.append((table, None))
+        return lost_work
 
     def _rewrite_under_lease(self, area: StagingArea, table: TableResult) -> None:
         """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one."""
@@ -483,16 +483,16 @@ def _finish_work(table: TableResult, commit: CommitRecord) -> None:
     view, work, table.work = table.view, table.work, None
     if work is None or view is None:
         return
-    lost: list[IndexSpec] | None = None
+    lost_indexes: list[IndexSpec] | None = None
     pins = {move.table: move.after for move in commit.tables}
     try:
-        lost = work.remove_unpublished(pins.get(work.target.table.id))
+        lost_indexes = work.remove_unpublished(pins.get(work.target.table.id))
     except OmnigraphError as error:
         sentence = f"{table.alias} was published, but its new version could not be read: {error.message}"
         log_event(logger, sentence, level=logging.WARNING, table=table.alias, code=error.code)
-    if lost is not None:
+    if lost_indexes is not None:
         table.has_conflict = True
-        for spec in lost:
+        for spec in lost_indexes:
             table.skip_index(spec, _INDEX_CONFLICT)
     if not work.is_empty:
         table.published.append(PublishedWork(commit, view, work))

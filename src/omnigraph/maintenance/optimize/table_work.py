@@ -99,10 +99,10 @@ class TableWork:
             if all(fragment.id > highest for fragment in group.written)  # otherwise the numbers are in use
         )
         groups = tuple(group for group in rebased if group is not None)
-        lost = len(self.groups) - len(groups)
+        lost_groups = len(self.groups) - len(groups)
         split = rewrite.split_segments(present, tuple(group.old_ids for group in groups))
         if not split <= self.dropped:  # another writer built an index over a part of a group
-            lost, groups, split = lost + len(groups), (), frozenset()
+            lost_groups, groups, split = lost_groups + len(groups), (), frozenset()
         self.groups = groups
         self.dropped = split | _still_dropped(self.dropped, present, groups)
         replaced = {group.old_ids: group.new_ids for group in groups}
@@ -113,7 +113,7 @@ class TableWork:
             if not still_fits(index.work, index.fragments, current, indexes, self.emptied)
         ]
         self._remove_indexes(unusable)
-        return lost, unusable
+        return lost_groups, unusable
 
     def remove_unpublished(self, pin: Pin | None) -> list[IndexSpec] | None:
         """Remove the work that the published version lacks; without a pin nothing was published.
@@ -122,23 +122,23 @@ class TableWork:
             The lost indexes, empty if only groups or the strip are lost; None if the version has everything.
         """
         if pin is None:
-            lost = list(self.built)
+            lost_indexes = list(self.built)
             self.groups, self.strip, self.built = (), False, {}
-            return lost
+            return lost_indexes
         table = self.target.dataset.at_version(pin.version)
         fragments = describe_fragments(table)
         segments = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
         has_settings = has_auto_cleanup(table)
         groups = tuple(group for group in self.groups if _is_in_place(group, fragments))
-        lost = [
+        lost_indexes = [
             spec
             for spec, index in self.built.items()
             if not segments.issuperset(str(segment.native.uuid) for segment in index.segments)
         ]
-        is_whole = len(groups) == len(self.groups) and not lost and not (self.strip and has_settings)
+        is_whole = len(groups) == len(self.groups) and not lost_indexes and not (self.strip and has_settings)
         self.groups, self.strip = groups, self.strip and not has_settings
-        self._remove_indexes(lost)
-        return None if is_whole else lost
+        self._remove_indexes(lost_indexes)
+        return None if is_whole else lost_indexes
 
     def _remove_indexes(self, specs: Sequence[IndexSpec]) -> None:
         for spec in specs:

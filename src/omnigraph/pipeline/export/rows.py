@@ -54,8 +54,8 @@ def rows_within(batches: Iterable[pa.RecordBatch], id_range: IdRange) -> Iterato
         if id_range.low is not None:
             in_range = pc.greater_equal(ids, id_range.low)
         if id_range.high is not None:
-            below = pc.less(ids, id_range.high)
-            in_range = below if in_range is None else pc.and_(in_range, below)
+            is_below = pc.less(ids, id_range.high)
+            in_range = is_below if in_range is None else pc.and_(in_range, is_below)
         selected = batch if in_range is None else batch.filter(in_range)
         if selected.num_rows:
             yield selected

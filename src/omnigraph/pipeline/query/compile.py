@@ -73,8 +73,8 @@ class PlanFrames:
                 return expand_edges(self.frame(step.input), step, self.tables)
             case op.Lookup():
                 return self._look_up(step)
-            case op.FilterRows(below, conditions):
-                return filter_rows(self.frame(below), conditions)
+            case op.FilterRows(relation, conditions):
+                return filter_rows(self.frame(relation), conditions)
             case op.CrossJoin():
                 return self._cross_join(step)
             case op.ExistsJoin():
@@ -85,8 +85,10 @@ class PlanFrames:
                 return aggregate_rows(self.frame(step.input), step)
             case op.Order():
                 return self.frame(step.input).orderBy(*_order(step))
-            case op.LimitRows(below, count, offset):
-                return _limit_rows(self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset))
+            case op.LimitRows(relation, count, offset):
+                return _limit_rows(
+                    self.frame(relation), limit_count(count), 0 if offset is None else limit_count(offset)
+                )
             case op.Search():
                 return self._score_rows(step)
             case op.Project() | op.Pattern():
@@ -164,7 +166,9 @@ def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
 def _call(call: AggregateCall) -> Column:
     if is_row_count(call):
         return F.count(F.lit(1))
-    argument = _object(call.argument) if isinstance(call.argument, ex.EntityRef) else expression_column(call.argument)
+    argument = (
+        _entity_struct(call.argument) if isinstance(call.argument, ex.EntityRef) else expression_column(call.argument)
+    )
     match call.function:
         case Function.COUNT:
             return F.count_distinct(argument) if call.distinct else F.count(argument)
@@ -185,7 +189,7 @@ def _call(call: AggregateCall) -> Column:
             return F.sort_array(F.collect_set(argument) if call.distinct else F.collect_list(argument))
 
 
-def _object(entity: ex.EntityRef) -> Column:
+def _entity_struct(entity: ex.EntityRef) -> Column:
     """Return the columns of an entity as a struct whose first member is the id; null where the entity is null."""
     members = (plan_column(f"{entity.entity}.{name}") for name in entity.table.entity_columns)
     return F.when(expression_column(entity).isNotNull(), F.struct(*members))

@@ -121,10 +121,10 @@ def _hops(edges: DataFrame, sources: DataFrame, high: int) -> list[DataFrame]:
     frontier = seen = pairs.filter(F.col(_START) != F.col(FAR))
     while len(hops) < high and not frontier.isEmpty():
         ends = frontier.select(_START, F.col(FAR).alias("frontier"))
-        further = ends.join(edges, F.col("frontier") == F.col(NEAR), "inner").select(_START, FAR).distinct()
+        next_ends = ends.join(edges, F.col("frontier") == F.col(NEAR), "inner").select(_START, FAR).distinct()
         visited = seen.select(F.col(_START).alias("seen_start"), F.col(FAR).alias("seen_far"))
         is_seen = (F.col(_START) == F.col("seen_start")) & (F.col(FAR) == F.col("seen_far"))
-        new = further.filter(F.col(_START) != F.col(FAR)).join(visited, is_seen, "left_anti")
+        new = next_ends.filter(F.col(_START) != F.col(FAR)).join(visited, is_seen, "left_anti")
         frontier = reuse(new)
         seen = seen.union(frontier)
         hops.append(frontier)

@@ -97,12 +97,12 @@ def _estimate_tree(relation: op.Relation, facts: PlanFacts, outer: float) -> Ite
     """Yield the rows of a step and of those below it, in the order of their numbers."""
     yield _estimate(relation, facts, outer)
     match relation:
-        case op.ExistsJoin(below, inner) | op.LeftJoin(below, inner):
-            yield from _estimate_tree(below, facts, outer)
-            yield from _estimate_tree(inner, facts, _estimate(below, facts, outer))
+        case op.ExistsJoin(input_step, inner) | op.LeftJoin(input_step, inner):
+            yield from _estimate_tree(input_step, facts, outer)
+            yield from _estimate_tree(inner, facts, _estimate(input_step, facts, outer))
         case _:
-            for below in inputs_of(relation):
-                yield from _estimate_tree(below, facts, outer)
+            for input_step in inputs_of(relation):
+                yield from _estimate_tree(input_step, facts, outer)
 
 
 def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:  # noqa: PLR0912 - one case per operator
@@ -115,37 +115,37 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:  
             return filtered_rows(entity, scan_filter.conjuncts, facts)
         case op.EdgeScan(edge, undirected=undirected, filter=scan_filter):
             return filtered_rows(edge, scan_filter.conjuncts, facts) * (2 if undirected else 1)
-        case op.Pattern(below, entities):
-            rows = 1.0 if below is None else _estimate(below, facts, outer)
+        case op.Pattern(input_step, entities):
+            rows = 1.0 if input_step is None else _estimate(input_step, facts, outer)
             for entity in entities:
                 rows *= rows_of(entity, facts)
             return rows
-        case op.Expand(below, table, source, target, _, low, high, more=more):
+        case op.Expand(input_step, table, source, target, _, low, high, more=more):
             link = op.Link(table, source, target, low, high, more=more)
-            return _estimate(below, facts, outer) * fan_out(link, source, facts)
-        case op.ExpandInto(below):
-            return _estimate(below, facts, outer) * _PASSING_CHECK
-        case op.EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
-            rows = _estimate(below, facts, outer) * fan_out(op.Link(edge.table, source, target), source, facts)
+            return _estimate(input_step, facts, outer) * fan_out(link, source, facts)
+        case op.ExpandInto(input_step):
+            return _estimate(input_step, facts, outer) * _PASSING_CHECK
+        case op.EdgeExpand(input_step, edge, source, target, filter=scan_filter, into=into):
+            rows = _estimate(input_step, facts, outer) * fan_out(op.Link(edge.table, source, target), source, facts)
             return _filter_rows(rows * (_PASSING_CHECK if into else 1.0), scan_filter.conjuncts)
-        case op.Lookup(below, _, _, scan_filter):
-            return _filter_rows(_estimate(below, facts, outer), scan_filter.conjuncts)
-        case op.FilterRows(below, conditions):
-            return _filter_rows(_estimate(below, facts, outer), conditions)
+        case op.Lookup(input_step, _, _, scan_filter):
+            return _filter_rows(_estimate(input_step, facts, outer), scan_filter.conjuncts)
+        case op.FilterRows(input_step, conditions):
+            return _filter_rows(_estimate(input_step, facts, outer), conditions)
         case op.CrossJoin(left, right, on):
             pairs = _estimate(left, facts, outer), _estimate(right, facts, outer)
             return max(pairs) if on else pairs[0] * pairs[1]
-        case op.ExistsJoin(below):
-            return _estimate(below, facts, outer) * _PASSING_CHECK
-        case op.LeftJoin(below, inner):
-            rows = _estimate(below, facts, outer)
+        case op.ExistsJoin(input_step):
+            return _estimate(input_step, facts, outer) * _PASSING_CHECK
+        case op.LeftJoin(input_step, inner):
+            rows = _estimate(input_step, facts, outer)
             return max(rows, _estimate(inner, facts, rows))
-        case op.Aggregate(below, keys):
-            return max(1.0, _estimate(below, facts, outer) * _GROUPS) if keys else 1.0
-        case op.LimitRows(below, ex.Literal(int() as count)):
-            return min(_estimate(below, facts, outer), float(count))
-        case op.LimitRows(below) | op.Search(below) | op.Order(below) | op.Project(below):
-            return _estimate(below, facts, outer)
+        case op.Aggregate(input_step, keys):
+            return max(1.0, _estimate(input_step, facts, outer) * _GROUPS) if keys else 1.0
+        case op.LimitRows(input_step, ex.Literal(int() as count)):
+            return min(_estimate(input_step, facts, outer), float(count))
+        case op.LimitRows(input_step) | op.Search(input_step) | op.Order(input_step) | op.Project(input_step):
+            return _estimate(input_step, facts, outer)
 
 
 def _filter_rows(rows: float, conditions: tuple[ex.Expr, ...]) -> float:

@@ -10,7 +10,7 @@ from omnigraph.query.plan import operators as op
 
 @dataclass(frozen=True, slots=True)
 class RankedSearch:
-    """A ranked search: its order, the conditions on scores below it, the search, and the score that ranks."""
+    """A ranked search: its order, the conditions on scores relation it, the search, and the score that ranks."""
 
     order: op.Order
     conditions: tuple[ex.Expr, ...]
@@ -23,16 +23,16 @@ def find_ranked(limit: op.LimitRows) -> RankedSearch | None:
     order = limit.input
     if not isinstance(order, op.Order) or not order.keys:
         return None
-    below: op.Relation = order.input
+    relation: op.Relation = order.input
     conditions: tuple[ex.Expr, ...] = ()
-    if isinstance(below, op.FilterRows):
-        conditions = below.conditions
-        below = below.input
-    if not isinstance(below, op.Search):
+    if isinstance(relation, op.FilterRows):
+        conditions = relation.conditions
+        relation = relation.input
+    if not isinstance(relation, op.Search):
         return None
     key = order.keys[0]
-    scores = {column.name: column for column in below.scores}
+    scores = {column.name: column for column in relation.scores}
     score = scores.get(key.expression.name) if isinstance(key.expression, ex.OutputRef) else None
     if score is None or key.descending is isinstance(score.expression, ex.Nearest):
         return None
-    return RankedSearch(order, conditions, below, score)
+    return RankedSearch(order, conditions, relation, score)

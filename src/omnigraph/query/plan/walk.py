@@ -45,7 +45,7 @@ _EXPRESSIONS: Final[dict[type, tuple[str, ...]]] = {
 def inputs_of(relation: op.Relation) -> tuple[op.Relation, ...]:
     """Return the relations directly below a step: outer before inner, left before right."""
     inputs = (getattr(relation, name) for name in _INPUTS.get(type(relation), ("input",)))
-    return tuple(below for below in inputs if below is not None)
+    return tuple(step for step in inputs if step is not None)
 
 
 def with_inputs(relation: op.Relation, inputs: tuple[op.Relation, ...]) -> op.Relation:
@@ -58,7 +58,7 @@ def with_inputs(relation: op.Relation, inputs: tuple[op.Relation, ...]) -> op.Re
 def transform_plan(relation: op.Relation, change: Callable[[op.Relation], op.Relation]) -> op.Relation:
     """Return a copy in which `change` replaces every step, lowest first."""
     before = inputs_of(relation)
-    after = tuple(transform_plan(below, change) for below in before)
+    after = tuple(transform_plan(step, change) for step in before)
     is_same = all(new is old for new, old in zip(after, before, strict=True))
     return change(relation if is_same else with_inputs(relation, after))
 
@@ -66,8 +66,8 @@ def transform_plan(relation: op.Relation, change: Callable[[op.Relation], op.Rel
 def steps_of(relation: op.Relation) -> Iterator[op.Relation]:
     """Yield a step and all steps below it, from the top down, outer before inner."""
     yield relation
-    for below in inputs_of(relation):
-        yield from steps_of(below)
+    for step in inputs_of(relation):
+        yield from steps_of(step)
 
 
 def entities_of(root: op.Relation) -> Iterator[Entity]:
@@ -93,10 +93,10 @@ def argument_columns(inner: op.Relation) -> frozenset[str]:
     """Return the columns that an inner plan reads from its outer rows, without those of plans inside it."""
     if isinstance(inner, op.OuterRow):
         return frozenset(ex.names(inner.outputs))
-    below = inputs_of(inner)
+    inputs = inputs_of(inner)
     if isinstance(inner, op.ExistsJoin | op.LeftJoin):
-        below = below[:1]
-    return frozenset[str]().union(*(argument_columns(relation) for relation in below))
+        inputs = inputs[:1]
+    return frozenset[str]().union(*map(argument_columns, inputs))
 
 
 def expressions_of(relation: op.Relation) -> Iterator[ex.Expr]:

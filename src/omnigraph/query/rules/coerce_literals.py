@@ -60,9 +60,9 @@ def as_filter(expr: ex.Expr) -> ex.Expr:
 
 def _coerce_step(relation: op.Relation) -> op.Relation:
     match relation:
-        case op.FilterRows(below, conditions):
+        case op.FilterRows(input_step, conditions):
             remaining = _coerce_conjuncts(conditions)
-            return op.FilterRows(below, remaining) if remaining else below
+            return op.FilterRows(input_step, remaining) if remaining else input_step
         case op.Pattern(filters=filters):
             return replace(relation, filters=_coerce_conjuncts(filters))
         case op.Scan() | op.EdgeScan() | op.EdgeExpand() | op.Lookup():

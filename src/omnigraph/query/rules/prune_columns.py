@@ -36,30 +36,40 @@ def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:  # no
             return replace(relation, columns=_required_columns(entity.name, columns, needed))
         case op.EdgeScan(edge, columns=columns):
             return replace(relation, columns=_required_columns(edge.name, columns, needed))
-        case op.EdgeExpand(below, edge, columns=columns):
+        case op.EdgeExpand(input_step, edge, columns=columns):
             required = _required_columns(edge.name, columns, needed)
-            return replace(relation, input=_prune(below, needed), columns=required)
-        case op.Lookup(below, entity, columns, scan_filter):
-            pruned = _prune(below, needed)
+            return replace(relation, input=_prune(input_step, needed), columns=required)
+        case op.Lookup(input_step, entity, columns, scan_filter):
+            pruned = _prune(input_step, needed)
             required = tuple(name for name in columns if f"{entity.name}.{name}" in needed)
             if not required and not scan_filter.conjuncts:
                 return pruned
             return replace(relation, input=pruned, columns=required)
         case op.CrossJoin(left, right, on):
-            both = needed | {name for pair in on for name in pair}
-            return op.CrossJoin(_prune(left, both), _prune(right, both), on)
-        case op.ExistsJoin(below, inner, keys):
+            needed_below = needed | {name for pair in on for name in pair}
+            return op.CrossJoin(_prune(left, needed_below), _prune(right, needed_below), on)
+        case op.ExistsJoin(input_step, inner, keys):
             pruned = _prune(inner, frozenset(keys))
-            return replace(relation, input=_prune(below, needed | argument_columns(pruned) | {*keys}), inner=pruned)
-        case op.LeftJoin(below, inner, keys):
+            return replace(
+                relation, input=_prune(input_step, needed | argument_columns(pruned) | {*keys}), inner=pruned
+            )
+        case op.LeftJoin(input_step, inner, keys):
             pruned = _prune(inner, needed | {*keys})
-            return replace(relation, input=_prune(below, needed | argument_columns(pruned) | {*keys}), inner=pruned)
-        case op.Aggregate(below) | op.Project(below):
-            return replace(relation, input=_prune(below, _columns_read(relation)))
-        case op.Order(below, ties=ties):
-            return replace(relation, input=_prune(below, needed | _columns_read(relation) | {*ties}))
-        case op.Expand(below) | op.ExpandInto(below) | op.FilterRows(below) | op.Search(below) | op.LimitRows(below):
-            return replace(relation, input=_prune(below, needed | _columns_read(relation)))
+            return replace(
+                relation, input=_prune(input_step, needed | argument_columns(pruned) | {*keys}), inner=pruned
+            )
+        case op.Aggregate(input_step) | op.Project(input_step):
+            return replace(relation, input=_prune(input_step, _columns_read(relation)))
+        case op.Order(input_step, ties=ties):
+            return replace(relation, input=_prune(input_step, needed | _columns_read(relation) | {*ties}))
+        case (
+            op.Expand(input_step)
+            | op.ExpandInto(input_step)
+            | op.FilterRows(input_step)
+            | op.Search(input_step)
+            | op.LimitRows(input_step)
+        ):
+            return replace(relation, input=_prune(input_step, needed | _columns_read(relation)))
         case _:
             assert_never(relation)
 

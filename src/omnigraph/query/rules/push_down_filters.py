@@ -35,19 +35,19 @@ def split_conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(conjuncts)
 
 
-def _push(below: op.Relation, conditions: tuple[Expr, ...]) -> op.Relation:
+def _push(relation: op.Relation, conditions: tuple[Expr, ...]) -> op.Relation:
     if not conditions:
-        return below
-    match below:
+        return relation
+    match relation:
         case op.FilterRows(deeper, others):
             return _push(deeper, (*others, *conditions))
         case op.Pattern(filters=filters):
-            return replace(below, filters=(*filters, *conditions))
+            return replace(relation, filters=(*filters, *conditions))
         case op.ExistsJoin(outer) | op.LeftJoin(outer):
             below_join, above_join = _split(conditions, outer)
-            return _add_filter(replace(below, input=_push(outer, below_join)), above_join)
+            return _add_filter(replace(relation, input=_push(outer, below_join)), above_join)
         case _:
-            return _add_filter(below, conditions)
+            return _add_filter(relation, conditions)
 
 
 def _split(conditions: tuple[Expr, ...], side: op.Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

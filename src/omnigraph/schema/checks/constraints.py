@@ -1,6 +1,6 @@
 """Checks of `@key`, `@unique`, `@index`, `@range` and `@check`: the properties that they name, once, and their types.
 
-In: the schema scope. Out: problems. A constraint that is not allowed in a declaration is reported by `annotations`.
+In: the schema scope. Out: problems. `check_annotations` reports a constraint that a declaration cannot have.
 """
 
 from __future__ import annotations

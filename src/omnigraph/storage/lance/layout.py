@@ -32,12 +32,12 @@ def split_branch(path: str) -> tuple[str | None, str]:
     """Return the Lance branch of a file, and its path below that branch. Names by external tools may have slashes."""
     if not path.startswith(BRANCHES_DIRECTORY):
         return None, path
-    below = path.removeprefix(BRANCHES_DIRECTORY)
+    branch_path = path.removeprefix(BRANCHES_DIRECTORY)
     for directory in _DIRECTORIES:
-        name, separator, rest = below.partition(f"/{directory}")
+        name, separator, rest = branch_path.partition(f"/{directory}")
         if separator:
             return name, directory + rest
-    name, _, rest = below.partition("/")
+    name, _, rest = branch_path.partition("/")
     return name, rest
 
 

@@ -63,12 +63,12 @@ def stage_stream(source: StreamInput, entity: Entity | None, scratch: Scratch) -
         shutil.copyfileobj(source.stream, file, limits.LOAD_BLOCK_BYTES)
     stamp = read_stamp(location)
     assert stamp is not None, "the file was just written"
-    untyped = InputFormat.NDJSON if entity is None else InputFormat.CSV
+    text_format = InputFormat.NDJSON if entity is None else InputFormat.CSV
     input_file = InputFile(
         name=source.name,
         location=location,
         stamp=stamp,
-        format=InputFormat.PARQUET if head == _PARQUET else untyped,
+        format=InputFormat.PARQUET if head == _PARQUET else text_format,
         compression=next((value for magic, value in _COMPRESSIONS.items() if head.startswith(magic)), Compression.NONE),
     )
     if entity is None:
