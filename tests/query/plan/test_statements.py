@@ -74,7 +74,7 @@ def test_figures_are_shown_with_their_step() -> None:
         5: StepFigures(rows=1),
     }
     shown = explain_plan(planned(), figures).splitlines()
-    assert shown[4].endswith("— indexed (1 of 100000 nodes), about 20 rows, 17 rows, 1.5 ms")
+    assert shown[4].endswith("— indexed (1 of 100000 nodes), 17 rows (estimated 20), 1.5 ms")
     assert shown[5].endswith("— 1 row")
     assert "—" not in shown[3]
 
