@@ -18,5 +18,6 @@ export function PlanView({ request }) {
         ${isMeasured && html`<td class="numeric">${number(step.rows)}</td><td class="numeric">${step.seconds === null ? "–" : `${(step.seconds * 1000).toFixed(1)} ms`}</td>`}
       </tr>`)}</tbody>
     </table></div>
-    <p class="table-note muted small"><button type="button" id="measure" disabled=${isMeasured} onClick=${() => setMeasured(true)}>Measure</button> Run the query to see the rows and the time of each step. A step uses the rows of the steps below it.</p>`}<//>`;
+    <div class="table-note plan-note muted small"><button type="button" id="measure" disabled=${isMeasured} onClick=${() => setMeasured(true)}>Measure</button>
+      <p>Run the query to see the rows and the time of each step. A step uses the rows of the steps below it.</p></div>`}<//>`;
 }
