@@ -7,7 +7,7 @@ raises. A server, `apply` and data writes through a cluster get the same values 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property, partial
 
 from omnigraph.base.authorization import Authority
 from omnigraph.base.diagnostics import Diagnostics
@@ -21,19 +21,20 @@ from omnigraph.policy.cedar import CompiledPolicy, compile_bundle
 from omnigraph.policy.gate import PolicyGate
 
 
-@dataclass(frozen=True, slots=True)
 class AppliedGate:
-    """The gate of a graph of a cluster. The policy is read when it is first asked: maintenance needs none."""
+    """The gate of a graph of a cluster. The policy is read when it is first asked, and once: maintenance needs none."""
 
-    store: LedgerStore
-    ledger: Ledger
-    graph_id: str
+    def __init__(self, store: LedgerStore, ledger: Ledger, graph_id: str) -> None:
+        self._read_policy = partial(read_policy_of, store, ledger, graph_id)
+
+    @cached_property
+    def _policy(self) -> CompiledPolicy | None:
+        return self._read_policy()
 
     def check(self, authority: Authority, actor: str | None) -> None:
         """Raise `AccessDeniedError` unless the deployed policy of the graph allows it; without one, allow it."""
-        policy = read_policy_of(self.store, self.ledger, self.graph_id)
-        if policy is not None:
-            PolicyGate(policy).check(authority, actor)
+        if self._policy is not None:
+            PolicyGate(self._policy).check(authority, actor)
 
 
 def read_policy_of(store: LedgerStore, ledger: Ledger, scope: str) -> CompiledPolicy | None:
