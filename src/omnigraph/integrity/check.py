@@ -109,13 +109,14 @@ class _BatchConverter:
 
     def column(self, name: str, target: PropertyType, *, required: bool) -> Column:
         raw = self.raw.columns.get(name)
+        reason = ", but the input has no column of this name" if raw is None and self.raw.is_table else ""
         if raw is None:
             raw = nulls(self.raw.rows, arrow_type(target))
         assert len(raw) == self.raw.rows, f"the column {name} has {len(raw)} of {self.raw.rows} rows"
         stored_name = _ENDPOINT_COLUMNS.get(name, name)
         retained = None if self.existing is None else self.existing.retained.get(stored_name)
         if required:
-            self.violations.extend(_outside(check_required(name, raw), retained))
+            self.violations.extend(_outside(check_required(name, raw, reason), retained))
         converted = convert(raw, target)
         for entry in converted.invalid:
             self.violations.extend(violations_in(entry.rule, name, entry.message, entry.rows, raw))

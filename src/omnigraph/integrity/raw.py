@@ -50,10 +50,14 @@ RawColumn = Column | MixedColumn
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """The raw columns of rows of one type; each column has `rows` values."""
+    """The raw columns of rows of one type; each column has `rows` values.
+
+    `is_table`: a column that is missing here is missing in the whole input.
+    """
 
     rows: int
     columns: Mapping[str, RawColumn]
+    is_table: bool = False
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch | pa.Table) -> RawBatch:

@@ -41,10 +41,10 @@ def check_property_values(entity: Entity, columns: Mapping[str, Column]) -> Iter
         yield from _check_pattern(check_rule, columns[check_rule.property])
 
 
-def check_required(name: str, column: RawColumn) -> Iterator[RuleViolations]:
-    """Check that every row has a value."""
+def check_required(name: str, column: RawColumn, reason: str = "") -> Iterator[RuleViolations]:
+    """Check that every row has a value. `reason`: why none has one."""
     if len(rows := null_rows(column)):
-        yield RuleViolations(rule=Rule.REQUIRED, property=name, message="a value is required", rows=rows)
+        yield RuleViolations(rule=Rule.REQUIRED, property=name, message=f"a value is required{reason}", rows=rows)
 
 
 def _check_enum(definition: Property, enum: EnumType, column: Column) -> Iterator[RuleViolations]:

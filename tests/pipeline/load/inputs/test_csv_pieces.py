@@ -7,6 +7,7 @@ import gzip
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given
@@ -17,6 +18,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.integrity.check import check_batch
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
 from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.run import LoadRejectedError
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.parser import parse_schema
 from omnigraph.storage.location import Location
@@ -112,6 +114,24 @@ def test_a_bad_row_has_the_line_on_which_it_begins(root: Location, tmp_path: Pat
         (7, "small", "V103"),
         (8, "slug", "V101"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ("small\n1\n", ", but the input has no column of this name"),
+        ("slug,small\n,1\n", ""),
+        (pa.table({"small": [1]}), ", but the input has no column of this name"),
+        (pa.table({"slug": pa.array([None], pa.string())}), ""),
+        ([{"small": 1}], ""),
+    ],
+    ids=["csv without it", "csv", "table without it", "table", "dicts"],
+)
+def test_missing_column_is_reported_as_such(root: Location, tmp_path: Path, rows: object, reason: str) -> None:
+    data = written(tmp_path, "things.csv", rows) if isinstance(rows, str) else rows
+    with pytest.raises(LoadRejectedError) as rejected:
+        load_here(root, data, "Thing")
+    assert [v.message for v in rejected.value.report.first] == [f"a value is required{reason}"]
 
 
 def test_text_is_kept_byte_for_byte(root: Location, tmp_path: Path) -> None:

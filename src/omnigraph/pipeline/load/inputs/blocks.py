@@ -102,7 +102,7 @@ def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
     raw = RawBatch.from_arrow(batch)
     columns = {name: _with_whole_numbers(column, entity.property_named(name)) for name, column in raw.columns.items()}
     lines = np.arange(raw.rows, dtype=np.int64)
-    return Block(raw.rows, (TypedRows(entity, RawBatch(raw.rows, columns), lines),), (), batch.nbytes)
+    return Block(raw.rows, (TypedRows(entity, RawBatch(raw.rows, columns, is_table=True), lines),), (), batch.nbytes)
 
 
 def block_rows(size_bytes: int, rows: int) -> int:

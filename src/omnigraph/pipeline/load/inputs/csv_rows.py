@@ -363,7 +363,7 @@ def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
         texts = plain_array(table.column(name))
         property_ = entity.property_named(name)
         columns[name] = texts if property_ is None else raw_column(texts, property_.type)
-    return RawBatch(table.num_rows, columns)
+    return RawBatch(table.num_rows, columns, is_table=True)
 
 
 def _drop_mismatches(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
