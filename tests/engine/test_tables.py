@@ -56,7 +56,9 @@ def test_explain_shows_index_and_uncovered_rows(tmp_path: Path) -> None:
     run_index(location, KNOWS, [IndexSpec("src", IndexKind.BTREE)])
     assert 'where p.slug = "b" using btree on slug  —' in plan(location)
     assert "expand p -[Knows]-> f using btree on src  —" in plan(location)
-    run(location, [Change(PERSON, insert=("d", "e"))])
+    run(location, [Change(PERSON, insert=("d",))])
+    assert "using btree on slug, 1 row uncovered" in plan(location)
+    run(location, [Change(PERSON, insert=("e",))])
     assert "using btree on slug, 2 rows uncovered" in plan(location)
 
 

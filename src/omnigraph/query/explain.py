@@ -225,7 +225,7 @@ def _index_text(index: IndexFact | None) -> str:
         return ""
     if index.kind is IndexKind.INVERTED:
         return ""  # whether a search uses it is decided when it runs, and shown as its mode
-    missing = f", {index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else ""
+    missing = f", {format_count(index.uncovered_rows, 'row')} uncovered" if index.uncovered_fragments else ""
     return f" using {index.kind.value} on {index.column}{missing}"
 
 

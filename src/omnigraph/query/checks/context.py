@@ -54,7 +54,7 @@ class Context(Struct):
     """The state of checking one query.
 
     `reserved` has the names of all variables of the text, which no generated name may have. `broken` has the variables
-    whose binding has a problem, so that their uses are not reported as well.
+    and columns that have a problem, so that their uses are not reported as well.
     """
 
     catalog: Catalog

@@ -197,10 +197,12 @@ def _check_variable(variable: syntax.Variable, env: Env) -> ex.Expr | None:
 def _report_unknown_variable(variable: syntax.Variable, env: Env) -> None:
     shown = quoted(f"${variable.name}")
     if env.position in {ExpressionPosition.WHERE, ExpressionPosition.VALUE}:
+        message = f"unknown parameter {shown}"
         hint = "Use a parameter of the query, or a property of the type without `$`."
         if env.variables:
+            message = f"a value of `set` cannot use {shown}"
             hint = f"Use a parameter, or a property of the updated variable: `${next(iter(env.variables))}.prop`."
-        env.report(QueryCode.WHERE_VARIABLE, variable.span, f"unknown parameter {shown}", hint)
+        env.report(QueryCode.WHERE_VARIABLE, variable.span, message, hint)
     elif variable.name in env.context.broken:
         return
     elif variable.name in env.context.inside_not:
@@ -243,6 +245,8 @@ def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:
     shown = quoted(word.text)
     near = env.context.problems.did_you_mean(word.text, env.words)
     match env.position:
+        case ExpressionPosition.HAVING | ExpressionPosition.ORDER if word.text in env.context.broken:
+            return None
         case ExpressionPosition.HAVING | ExpressionPosition.ORDER:
             hint = near or "Use a name that `as` defines, or an expression."
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"unknown column {shown}", hint)

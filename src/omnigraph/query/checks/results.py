@@ -73,6 +73,7 @@ def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | 
     block = check_block(body.clauses, context, {}, query.name.span)
     columns = _check_columns(query, body, block)
     aliases = _aliases(body, columns)
+    context.broken.update(_written_names(body) - aliases.keys())
     having = _check_having(body, replace(block.env(ExpressionPosition.HAVING), words=aliases), query.name.span)
     order = _check_order(body, replace(block.env(ExpressionPosition.ORDER), words=aliases), query.name.span)
     result = _Result(
@@ -124,8 +125,12 @@ def _default_name(expression: Expression) -> str:
 
 def _aliases(body: ReadBody, columns: list[tuple[ex.NamedExpression[ex.Expr], Span]]) -> dict[str, ex.Expr]:
     """Return the columns that `as` names, which `having` and `order` can use."""
-    written = {projection.alias.text for projection in body.projections if projection.alias}
+    written = _written_names(body)
     return {column.name: column.expression for column, _ in columns if column.name in written}
+
+
+def _written_names(body: ReadBody) -> set[str]:
+    return {projection.alias.text for projection in body.projections if projection.alias}
 
 
 def _check_having(body: ReadBody, env: Env, span: Span) -> list[tuple[ex.Expr, Span]]:

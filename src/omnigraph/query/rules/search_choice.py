@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from omnigraph.base import limits
+from omnigraph.base.display import format_count
 from omnigraph.query.plan.types import IndexFact
 from omnigraph.schema.property_types import PLAIN_TEXT, IndexKind, TextOptions
 
@@ -133,7 +134,9 @@ def _exactly(reason: str) -> SearchChoice:
 
 
 def _describe(index: IndexFact) -> str:
-    uncovered = f"{index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else "all rows covered"
-    segments = f"{index.segments:,} segment{'' if index.segments == 1 else 's'}"
+    uncovered = (
+        f"{format_count(index.uncovered_rows, 'row')} uncovered" if index.uncovered_fragments else "all rows covered"
+    )
+    segments = format_count(index.segments, "segment")
     options = f" ({index.text.text})" if index.text.text else ""
     return f"{index.lance_type or index.kind.value} on {index.column}{options}, {segments}, {uncovered}"
