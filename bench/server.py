@@ -50,7 +50,7 @@ def run(folder: Path) -> list[Ratio]:
     """Return the ratios of reads, of writes and of memory."""
     graph = write_social(folder / "social.omni", make_social())
     with _serve(folder / "social.omni") as server, _start([sys.executable, "-m", "bench.server"]) as empty:
-        ratios = [*_compare_latency(graph, server, empty), _compare_readers(graph, server)]
+        ratios = [*_compare_latency(graph, server, empty), *_compare_readers(graph, server)]
         ratios.append(_measure_memory(server))
     return [*ratios, _compare_writers(folder)]
 
@@ -127,10 +127,10 @@ def _compare_latency(graph: omnigraph.Graph, server: Server, empty: Server) -> l
     ]
 
 
-def _compare_readers(graph: omnigraph.Graph, server: Server) -> Ratio:
-    """Return how many reads the process alone makes for each read of the clients.
+def _compare_readers(graph: omnigraph.Graph, server: Server) -> list[Ratio]:
+    """Return how many reads the process alone makes for each read of the clients: as many threads, and one thread.
 
-    The process alone has no server and no clients, and as many threads as are faster: one, or one per client.
+    The limit is for the same number of readers.
     """
     lookup = {"query": LOOKUP, "params": PARAMETERS}
 
@@ -150,10 +150,15 @@ def _compare_readers(graph: omnigraph.Graph, server: Server) -> Ratio:
         for _ in range(READ_ROUNDS)
     ]
     rates = {side: median(round_rates[side] for round_rates in rounds) for side in sides}
-    detail = ", ".join(f"{side} {rate:.0f} reads/s" for side, rate in rates.items())
-    clients, *alone = rates.values()
-    name = f"the process alone over {READERS} clients, reads per second"
-    return Ratio(name, max(alone) / clients, 2.0, detail, rates, unit="reads/s")
+    clients = f"{READERS} clients"
+
+    def compare_with(alone: str, limit: float | None) -> Ratio:
+        pair = {side: rates[side] for side in (clients, alone)}
+        detail = ", ".join(f"{side} {rate:.0f} reads/s" for side, rate in pair.items())
+        name = f"{alone} of the process alone over {clients}, reads per second"
+        return Ratio(name, rates[alone] / rates[clients], limit, detail, pair, unit="reads/s")
+
+    return [compare_with(f"{READERS} threads", 2.0), compare_with("1 thread", None)]
 
 
 def _rate(read: Callable[[], object], threads: int, count: int) -> float:

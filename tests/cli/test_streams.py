@@ -225,7 +225,13 @@ def _without_codes(text: str) -> list[str]:
     return text.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\r", "").splitlines()
 
 
-def _run_in_terminal(*arguments: str, columns: int) -> str:
+def test_bytes_of_a_blob_are_not_written_to_a_terminal() -> None:
+    text = _run_in_terminal("blob", "get", "node", "Person", "ada", "photo", "graph.omni", columns=200, exit_code=2)
+    assert "cannot be shown on a terminal" in text
+    assert "--out FILE" in text
+
+
+def _run_in_terminal(*arguments: str, columns: int, exit_code: int = 0) -> str:
     terminal, process_side = pty.openpty()
     env = {key: value for key, value in environment().items() if key != "NO_COLOR"}
     terminal_env = {**env, "TERM": "xterm", "COLUMNS": str(columns)}
@@ -240,7 +246,7 @@ def _run_in_terminal(*arguments: str, columns: int) -> str:
         except OSError:  # Linux raises it when the process closed its side
             pass
     os.close(terminal)
-    assert process.returncode == 0
+    assert process.returncode == exit_code
     return text.decode()
 
 
