@@ -25,6 +25,10 @@ def test_a_provider_that_fails_is_502(tmp_path: Path) -> None:
         handler.answer(500, {"error": dict(handler.headers)})
         return True
 
+    def reject(handler: ProviderHandler, _: dict[str, Any]) -> bool:
+        handler.answer(400, b"not allowed")
+        return True
+
     with running_provider() as provider:
         environment = {
             "OMNIGRAPH_UNAUTHENTICATED": "1",
@@ -42,7 +46,11 @@ def test_a_provider_that_fails_is_502(tmp_path: Path) -> None:
             failed = server.query(NEAREST)
             assert (failed.status, failed.document["error_code"]) == (502, "embedding_failed")
             assert KEY not in failed.body.decode() + (tmp_path / "server.log").read_text()
-    assert len(provider.requests) == 2
+            provider.always = reject
+            rejected = server.query(NEAREST)
+            assert (rejected.status, rejected.document["error_code"]) == (502, "embedding_malformed")
+            assert "the provider rejected the text with status 400: not allowed" in rejected.document["error"]
+    assert len(provider.requests) == 3
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ _STATUSES_OF_CODES: Final = {
     "change_feed_gap": 410,
     "content_type": 415,
     "embedding_failed": 502,
+    "embedding_malformed": 502,
     "graph_moved": 409,
     "method_not_allowed": 405,
     "query_time": 504,
