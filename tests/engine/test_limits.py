@@ -78,7 +78,7 @@ def test_query_above_memory_limit_fails(graph: Snapshot, body: str) -> None:
         ('match { $d: D fuzzy($d.t, "wordy7", 1) } return { $d.k }', 10),
         ('match { $d: D search($d.t, "word7 word8") } return { bm25($d.t, "word7") as s }', 2),
         ('match { $d: D } return { $d.k, bm25($d.t, "word7 text") as s } limit 3', 3),
-        (f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {VECTOR}) as s }} limit 3", 3),
+        (f"match {{ $d: D }} return {{ $d.k, $d.v, nearest($d.v, {VECTOR}) as s }} limit 3", 3),
         (f'match {{ $d: D }} return {{ rrf(bm25($d.t, "word7"), nearest($d.v, {VECTOR})) as s }} limit 3', 3),
     ],
 )
