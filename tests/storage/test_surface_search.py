@@ -149,6 +149,11 @@ def test_the_files_of_a_text_index_have_the_words_of_each_text(indexed: Dataset)
         assert read_indexed_texts(handle, "t") == expected
         assert not expected.has_table_scores
     assert read_indexed_texts(indexed, "t").has_table_scores
+    native: Any = dataset.native_copy()
+    native.create_scalar_index("t", "INVERTED", name="other", replace=False, **PLAIN_WORDS.index_settings)
+    twice = read_indexed_texts(dataset.newest(), "t")
+    words = sum(len(str(text).split()) for text in dataset.read(["t"]).column("t").to_pylist())
+    assert (twice.texts, twice.words, twice.uncovered) == (dataset.count_rows(), words, ())
 
 
 def test_the_texts_of_an_index_are_read_from_a_store(durable_location: Location) -> None:

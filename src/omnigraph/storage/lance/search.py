@@ -115,8 +115,9 @@ def read_indexed_texts(dataset: Dataset, column: str) -> IndexedTexts:
     entries = texts = words = 0
     with translate_errors("read the texts of an index", dataset.uri):
         for segment_fragments, parts in _text_segments(dataset, column):
+            # Another tool may have created a second index of the column: its texts are the same.
+            existing = dataset.fragments(sorted((segment_fragments & fragments) - covered))
             covered |= segment_fragments
-            existing = dataset.fragments(sorted(segment_fragments & fragments))
             live_rows = dataset.native.scanner(columns=[], fragments=existing, with_row_id=True).to_table()
             for part in parts:
                 # An updated row keeps its id, but is in another fragment.
