@@ -64,22 +64,24 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
     def read_status(record: BranchRecord) -> BranchStatus:
         assert record.parent is not None, "only main has no parent"
         assert record.lance_branch is not None, "only main has no Lance branch"
-        start = record.parent.commit
-        if start in main_commits and _is_unwritten(store, record.lance_branch):
-            if start not in behind:
-                behind[start] = len(main_commits - main_lineage.ancestors(start))
-            return BranchStatus(record=record, head=main_lineage.commits[start], ahead=0, behind=behind[start])
+        fork_commit = record.parent.commit
+        if fork_commit in main_commits and _is_unwritten(store, record.lance_branch):
+            if fork_commit not in behind:
+                behind[fork_commit] = len(main_commits - main_lineage.ancestors(fork_commit))
+            return BranchStatus(
+                record=record, head=main_lineage.commits[fork_commit], ahead=0, behind=behind[fork_commit]
+            )
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             lineage = make_lineage(*manifest.read_history(main_lineage.commits))
         except (FormatError, NotFoundError) as error:
             return _unreadable(record, error.message)
-        reached = lineage.ancestors(lineage.head)
+        branch_commits = lineage.ancestors(lineage.head)
         return BranchStatus(
             record=record,
             head=lineage.commits[lineage.head],
-            ahead=len(reached - main_commits),
-            behind=len(main_commits - reached),
+            ahead=len(branch_commits - main_commits),
+            behind=len(main_commits - branch_commits),
         )
 
     with ThreadPoolExecutor(limits.BRANCH_READ_THREADS) as pool:

@@ -220,11 +220,11 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart
 
 
 def _require_columns(entity: Entity, names: Sequence[str]) -> None:
-    ends = tuple(ENDPOINT_NAMES.values()) if isinstance(entity, EdgeType) else ()
-    allowed_names = (*column_names(entity), *ends)
+    endpoints = tuple(ENDPOINT_NAMES.values()) if isinstance(entity, EdgeType) else ()
+    allowed_names = (*column_names(entity), *endpoints)
     unknown = next((name for name in names if name not in allowed_names), None)
     duplicate = next(
-        (name for name in ENDPOINT_NAMES if ends and name in names and ENDPOINT_NAMES[name] in names), None
+        (name for name in ENDPOINT_NAMES if endpoints and name in names and ENDPOINT_NAMES[name] in names), None
     )
     if unknown is not None or duplicate is not None:
         message = (
@@ -248,6 +248,7 @@ def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block
 
 
 def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadPart:
+    """Write the rows of a part that the driver received as fragments of the table."""
     rows = part.rows.get(alias)
     if rows is None or not isinstance(rows.columns, bytes) or part.findings.report.total:
         return part

@@ -282,7 +282,7 @@ class _Load:
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
             notes=None if self._merges else scratch,
-            patched=_filled_tables(snapshot) if self._request.mode is LoadMode.PATCH else None,
+            patched=_nonempty_tables(snapshot) if self._request.mode is LoadMode.PATCH else None,
         )
         parts = self._request.source.read(shape, self._run_tasks)
         catalog = snapshot.schema.catalog
@@ -421,7 +421,9 @@ class _Load:
             try:
                 note = decode_json(data, WrittenNote)
             except msgspec.DecodeError as error:
-                logger.warning("staged files are left for cleanup: a note of them is not valid: %s", error)
+                logger.warning(
+                    "staged files are left for cleanup: the list of files that a task wrote is not valid: %s", error
+                )
                 continue
             if note.alias in self._targets:
                 self._delete(note.alias, note.files)
@@ -437,14 +439,16 @@ class _Load:
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     """Return None if the driver can hold the keys, or the rows of a merge, or if the graph is in its memory."""
-    most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if request.mode.replaces_rows else limits.LOAD_DRIVER_BYTES_MAX
+    driver_bytes_max = (
+        limits.LOAD_MERGE_DRIVER_BYTES_MAX if request.mode.replaces_rows else limits.LOAD_DRIVER_BYTES_MAX
+    )
     size = request.source.text_bytes
-    if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= most):
+    if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= driver_bytes_max):
         return None
     return Buckets(scratch, bucket_count(size))
 
 
-def _filled_tables(snapshot: Snapshot) -> dict[str, DatasetVersion]:
+def _nonempty_tables(snapshot: Snapshot) -> dict[str, DatasetVersion]:
     return {alias: pinned_version(snapshot.root, table) for alias, table in snapshot.tables.items() if table.row_count}
 
 

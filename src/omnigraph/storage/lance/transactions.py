@@ -215,7 +215,7 @@ def _read_section(directory: Location, path: str, tail: _Tail, position: int) ->
         tail = whole
     offset = position - tail.start
     if offset + _LENGTH.size > len(tail.data):
-        raise ProtobufError(f"{path} points beyond its end")
+        raise ProtobufError(f"{path} refers to bytes beyond its end")
     (length,) = _LENGTH.unpack_from(tail.data, offset)
     start = offset + _LENGTH.size
     if start + length > len(tail.data):
