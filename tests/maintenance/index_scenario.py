@@ -26,7 +26,7 @@ from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteTask, rewrite_group
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.maintenance.optimize.task_result import TaskOutcome
-from omnigraph.pipeline.runner import VARIABLE, RunTasks
+from omnigraph.pipeline.runner import CONCURRENCY_VARIABLE, RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.lance.compaction import FragmentRewrite
 from omnigraph.storage.lance.indexes import read_indexes
@@ -62,9 +62,9 @@ def run_cluster() -> dict[str, Any]:
             append(root, prefix)
         optimized = optimize_all_tables(Graph(root), OptimizeOptions(rows_per_task=40), _marking(root, workers))
     orphan = _plant_orphan(root)
-    os.environ[VARIABLE] = "2"
+    os.environ[CONCURRENCY_VARIABLE] = "2"
     previewed, cleaned = _clean_up(root, workers)
-    del os.environ[VARIABLE]
+    del os.environ[CONCURRENCY_VARIABLE]
     evolved = evolve_on(workers)
     return {
         "evolved": evolved,

@@ -16,13 +16,13 @@ from omnigraph.maintenance.optimize.indexes import build_segments
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.rewrite import rewrite_group
 from omnigraph.maintenance.optimize.run import optimize_all_tables
-from omnigraph.pipeline.runner import VARIABLE, maintenance_concurrency
+from omnigraph.pipeline.runner import CONCURRENCY_VARIABLE, maintenance_concurrency
 from omnigraph.storage.location import Location
 
 
 @pytest.mark.parametrize(("value", "expected"), [("3", 3), ("1", 1), ("", limits.MAINTENANCE_CONCURRENCY)])
 def test_valid_values(value: str, expected: int) -> None:
-    assert maintenance_concurrency({VARIABLE: value}) == expected
+    assert maintenance_concurrency({CONCURRENCY_VARIABLE: value}) == expected
 
 
 def test_default() -> None:
@@ -31,8 +31,8 @@ def test_default() -> None:
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²"])
 def test_invalid_values_are_rejected(value: str) -> None:
-    with pytest.raises(UsageError, match=VARIABLE) as refused:
-        maintenance_concurrency({VARIABLE: value})
+    with pytest.raises(UsageError, match=CONCURRENCY_VARIABLE) as refused:
+        maintenance_concurrency({CONCURRENCY_VARIABLE: value})
     assert refused.value.code == "maintenance_concurrency"
 
 
@@ -75,7 +75,7 @@ def test_run_works_on_a_bounded_number_of_tables(
     for row in ("a", "b"):
         inserts = " ".join(f'insert {name} {{ slug: "{row}", n: 1 }}' for name in names)
         graph.mutate(f"query add() {{ {inserts} }}")
-    monkeypatch.setenv(VARIABLE, str(bound))
+    monkeypatch.setenv(CONCURRENCY_VARIABLE, str(bound))
     workers = Workers()
     before = len(list(graph.log(None)))
     rows = optimize_all_tables(Graph(local_location), OptimizeOptions(), workers.run)

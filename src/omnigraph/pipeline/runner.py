@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-VARIABLE: Final = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
+CONCURRENCY_VARIABLE: Final = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 
 
 class RunTasks(Protocol):
@@ -263,12 +263,12 @@ def in_threads(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Seq
 
 def maintenance_concurrency(environ: Mapping[str, str] = os.environ) -> int:
     """Return how many tables maintenance works on at the same time: the environment variable, or the default."""
-    text = environ.get(VARIABLE, "")
+    text = environ.get(CONCURRENCY_VARIABLE, "")
     if not text:
         return limits.MAINTENANCE_CONCURRENCY
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise UsageError(
-            f"invalid {VARIABLE}: expected a positive integer, got '{text}'",
+            f"invalid {CONCURRENCY_VARIABLE}: expected a positive integer, got '{text}'",
             code="maintenance_concurrency",
             hint=f"Set it to a positive integer, or unset it. The default is {limits.MAINTENANCE_CONCURRENCY}.",
         )

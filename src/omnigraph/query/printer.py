@@ -12,7 +12,7 @@ from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
-_TIGHT: Final = frozenset({syntax.Sign.MUL, syntax.Sign.DIV})
+_PRODUCT_SIGNS: Final = frozenset({syntax.Sign.MUL, syntax.Sign.DIV})
 
 
 def print_expression(expression: syntax.Expression) -> str:
@@ -22,15 +22,15 @@ def print_expression(expression: syntax.Expression) -> str:
 
 def _text_at_level(expression: syntax.Expression, level: int) -> str:
     """Return the text, in parentheses if the expression binds less tightly than the level."""
-    own, text = _level_and_text(expression)
-    return text if own >= level else f"({text})"
+    own_level, text = _level_and_text(expression)
+    return text if own_level >= level else f"({text})"
 
 
 def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:  # noqa: PLR0912 - one case per node
     match expression:
         case syntax.Joined(junction, operands):
-            own = _OR if junction is syntax.Junction.OR else _AND
-            return own, f" {junction.value} ".join(_text_at_level(operand, own + 1) for operand in operands)
+            own_level = _OR if junction is syntax.Junction.OR else _AND
+            return own_level, f" {junction.value} ".join(_text_at_level(operand, own_level + 1) for operand in operands)
         case syntax.Inversion(operand):
             return _NOT, f"not {_text_at_level(operand, _NOT)}"
         case syntax.Comparison(operator, left, right):
@@ -41,8 +41,8 @@ def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:  # noqa: 
         case syntax.NullTest(operand, negated):
             return _COMPARISON, f"{_text_at_level(operand, _SUM)} is {'not ' if negated else ''}null"
         case syntax.Arithmetic(sign, left, right):
-            own = _PRODUCT if sign in _TIGHT else _SUM
-            return own, f"{_text_at_level(left, own)} {sign.value} {_text_at_level(right, own + 1)}"
+            own_level = _PRODUCT if sign in _PRODUCT_SIGNS else _SUM
+            return own_level, f"{_text_at_level(left, own_level)} {sign.value} {_text_at_level(right, own_level + 1)}"
         case syntax.Negative(operand):
             # Without parentheses the sign would become part of the number.
             inner = _text_at_level(operand, _SIGN)

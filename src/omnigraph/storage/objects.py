@@ -210,8 +210,8 @@ class ObjectStore:
             if is_listed and not _UNFINISHED.fullmatch(path):
                 yield ObjectEntry(posixpath.join(prefix, path), status.st_size)
 
-    def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
-        return translate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
+    def _errors(self, operation: str, path: str) -> AbstractContextManager[None]:
+        return translate_errors(operation, f"{self.location.uri}/{path}" if path else self.location.uri)
 
 
 def _create_synced(root: Path, path: str, data: bytes) -> None:

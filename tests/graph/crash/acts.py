@@ -30,7 +30,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.runner import VARIABLE as CONCURRENCY
+from omnigraph.pipeline.runner import CONCURRENCY_VARIABLE as CONCURRENCY
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.location import Location

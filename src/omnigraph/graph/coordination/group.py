@@ -209,7 +209,7 @@ def _leave(turn: _Turn) -> None:
             # A writer that got its turn but failed before it used the lease must still release it or pass it on.
             lease = turn.lease or (group.lease if is_current else None)
             age = group.terms.clock.monotonic() - group.acquired_at
-            is_held = lease is not None and not lease.lost
+            is_held = lease is not None and not lease.is_lost
             handover = decide_handover(GroupFacts(is_held=is_held, age_seconds=age, waiting=len(group.queue)))
             is_passed_on = is_current and handover is Handover.PASS_ON
             if is_current:

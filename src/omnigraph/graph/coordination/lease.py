@@ -80,7 +80,7 @@ class _Listing:
     """The version of `<epoch>.json`, if the store has versions of objects."""
 
     @property
-    def released(self) -> bool:
+    def is_released(self) -> bool:
         return any(name.endswith(".release.json") for name in self.names)
 
 
@@ -97,12 +97,12 @@ class Lease:
     version: str = ""
     """The version of `<epoch>.json` as it was created."""
     renewals: int = 0
-    lost: bool = False
+    is_lost: bool = False
 
     def hold(self) -> None:
         """Raise `LeaseLostError` unless this epoch is still the highest; renew it after a third of the lease time."""
-        if self.lost or not self._is_highest():
-            self.lost = True
+        if self.is_lost or not self._is_highest():
+            self.is_lost = True
             raise LeaseLostError(
                 f"this writer lost its lease of epoch {self.epoch}: another writer holds it now",
                 code="lease_lost",
@@ -134,7 +134,7 @@ class Lease:
 
     def release(self) -> None:
         """End the epoch, unless it is lost. A failure is only a warning: the epoch expires."""
-        if self.lost:
+        if self.is_lost:
             return
         failpoint(Failpoint.RELEASE_BEFORE)
         try:
@@ -210,7 +210,7 @@ def is_epoch_over(store: ObjectStore, branch: BranchId | None, epoch: int) -> bo
     if listing.epoch != epoch:
         return True
     lock = _read_lock(store, directory, epoch)
-    return listing.released or (lock is not None and has_certainly_ended(lock))
+    return listing.is_released or (lock is not None and has_certainly_ended(lock))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def lock_directories(store: ObjectStore) -> tuple[str, ...]:
 def inspect_lock(store: ObjectStore, directory: str) -> LockInspection:
     """Return who holds the lease, without taking it; raise `FormatError` if it cannot be read."""
     listing = _list(store, directory)
-    lock = None if listing.released or not listing.epoch else _read_lock(store, directory, listing.epoch)
+    lock = None if listing.is_released or not listing.epoch else _read_lock(store, directory, listing.epoch)
     is_over = lock is None or has_certainly_ended(lock)
     return LockInspection(directory, is_over, "" if lock is None else lock.describe())
 
@@ -252,7 +252,7 @@ class _Waiter:
         now = self.terms.clock.monotonic()
         if self.started < 0:
             self.started = now
-        if listing.epoch == 0 or listing.released:
+        if listing.epoch == 0 or listing.is_released:
             return True
         if listing.names != self.seen_names:
             self.seen_names, self.seen_at = listing.names, now
