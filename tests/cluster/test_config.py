@@ -218,6 +218,17 @@ def test_policy_of_the_wrong_kind(new: ExampleCluster) -> None:
     assert "expected rules about graphs, got rules about the server" in outcome.stderr
 
 
+def test_cedar_policy_of_an_unknown_graph(new: ExampleCluster) -> None:
+    (new.path / "f.cedar").write_text('@id("f") forbid(principal, action, resource == Omnigraph::Graph::"book");')
+    new.edit("base.policy.yaml", lambda text: text + "cedar: [f.cedar]\n")
+    outcome = new.run("cluster", "validate")
+    assert (
+        "is invalid: 1 problem:\n  f.cedar:1: policy 'f': unknown graph 'book': did you mean 'books'?" in outcome.stderr
+    )
+    new.edit("f.cedar", lambda text: text.replace('"book"', '"books"'))
+    assert new.run("cluster", "validate").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

@@ -125,7 +125,7 @@ def read_desired(directory: Path, problems: Diagnostics) -> DesiredState | None:
     except OSError as error:
         problems.error(CONFIG_INVALID, CONFIG_FILE, None, f"the file {error.strerror}")
         return None
-    reader = _ResourceReader(files, problems)
+    reader = _ResourceReader(files, problems, frozenset(graph.id for graph in config.graphs))
     for name, profile in sorted(config.providers.items()):
         reader.add_provider(name, profile)
     for graph in config.graphs:
@@ -237,6 +237,7 @@ class ConfigFiles:
 class _ResourceReader:
     files: ConfigFiles
     problems: Diagnostics
+    graph_ids: frozenset[str]
     resources: dict[str, Resource] = field(default_factory=dict)
 
     def add_provider(self, name: str, profile: Mapping[str, str]) -> None:
@@ -274,7 +275,8 @@ class _ResourceReader:
         if bundle is None:
             return
         self._check_scopes(policy.applies_to, file, bundle)
-        compile_bundle(bundle, next(iter(policy.applies_to), ""), self.problems)  # the same problems for every scope
+        # The same problems for every scope.
+        compile_bundle(bundle, next(iter(policy.applies_to), ""), self.problems, self.graph_ids)
         stored = StoredPolicy(file.text, text, {cedar.name: cedar.text for cedar in bundle.cedar})
         content = canonical_json(stored)
         self._add(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,15 +99,17 @@ class _PolicyText:
     line: int | None = None
 
 
-def compile_bundle(bundle: Bundle, graph_id: str, problems: Diagnostics) -> CompiledPolicy | None:
+def compile_bundle(
+    bundle: Bundle, graph_id: str, problems: Diagnostics, graph_ids: Collection[str] | None = None
+) -> CompiledPolicy | None:
     """Return the policies of a bundle for one graph; None, with every problem, if a Cedar text is invalid.
 
-    The bundle of a server ignores the id of the graph.
+    The bundle of a server ignores the id of the graph. With `graph_ids`, a Cedar policy must not name another graph.
     """
     cedarpy = _cedarpy()
     count_before = len(problems.items)
     resource_id = SERVER_ID if bundle.kind is BundleKind.SERVER else graph_id
-    policies = [*_rule_policies(bundle, resource_id), *_raw_policies(bundle, problems)]
+    policies = [*_rule_policies(bundle, resource_id), *_raw_policies(bundle, problems, graph_ids)]
     schema = cedarpy.Schema.from_str(_schema_text())
     text = "\n".join(policy.text for policy in policies)
     reasons: set[tuple[_PolicyText, str]] = set()
@@ -171,7 +173,7 @@ def _condition(rule: PolicyRule, action: AccessAction) -> str:
     return f" when {{ context.has_{branch} && {negation}context.{branch}_is_protected }}"
 
 
-def _raw_policies(bundle: Bundle, problems: Diagnostics) -> Iterator[_PolicyText]:
+def _raw_policies(bundle: Bundle, problems: Diagnostics, graph_ids: Collection[str] | None) -> Iterator[_PolicyText]:
     """Return the policies of the raw files that can be parsed. Each must have an id that is used once."""
     sources = dict.fromkeys((rule.id for rule in bundle.rules), bundle.source)
     for cedar in bundle.cedar:
@@ -192,22 +194,24 @@ def _raw_policies(bundle: Bundle, problems: Diagnostics) -> Iterator[_PolicyText
             elif policy_id in sources:
                 message = f"duplicate policy '{policy_id}': the first one is in '{sources[policy_id]}'"
                 problems.error(POLICY_INVALID, cedar.name, line, message)
-            for group in sorted(_groups_in(policy) - {*bundle.groups}):  # it would have no actors
-                message = f"policy '{policy_id}': unknown group '{group}'{did_you_mean(group, bundle.groups)}"
-                problems.error(POLICY_INVALID, cedar.name, line, message)
+            for kind, names in (("group", bundle.groups), ("graph", graph_ids)):
+                unknown = set[str]() if names is None else _named(policy, f"Omnigraph::{kind.title()}") - {*names}
+                for name in sorted(unknown):  # the policy would never apply
+                    message = f"policy '{policy_id}': unknown {kind} '{name}'{did_you_mean(name, names or ())}"
+                    problems.error(POLICY_INVALID, cedar.name, line, message)
             sources.setdefault(policy_id, cedar.name)
             yield _PolicyText(id=policy_id, text=text, file=cedar.name, line=line)
 
 
-def _groups_in(node: Any) -> set[str]:
-    """Return the groups that a part of a policy, as JSON, names."""
+def _named(node: Any, kind: str) -> set[str]:
+    """Return the ids of the entities of a kind that a part of a policy, as JSON, names."""
     if isinstance(node, list):
-        return {group for item in node for group in _groups_in(item)}
+        return {name for item in node for name in _named(item, kind)}
     if not isinstance(node, dict):
         return set()
-    if node.get("type") == "Omnigraph::Group":
+    if node.get("type") == kind:
         return {str(node.get("id"))}
-    return _groups_in(list(node.values()))
+    return _named(list(node.values()), kind)
 
 
 def _split_policies(text: str) -> Iterator[tuple[int, str]]:
