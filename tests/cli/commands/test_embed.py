@@ -97,6 +97,18 @@ def test_the_hint_of_invalid_vectors_says_that_no_row_was_embedded(notes: Path, 
     assert "Change the texts" not in outcome.stderr
 
 
+def test_the_hint_of_a_provider_that_rejects_everything_names_the_key(notes: Path, server: ProviderServer) -> None:
+    def fault(handler: ProviderHandler, _: dict[str, Any]) -> bool:
+        handler.answer(400, {"error": "API key not valid"})
+        return True
+
+    server.always = fault
+    outcome = run_in_process("embed", notes, cwd=notes.parent)
+    assert outcome.exit_code == 1
+    assert "API key not valid" in outcome.stderr
+    assert "hint: No row was embedded. Check the key and the model: the provider rejected every text" in outcome.stderr
+
+
 def test_a_provider_that_is_down(notes: Path, server: ProviderServer) -> None:
     def fault(handler: ProviderHandler, _: dict[str, Any]) -> bool:
         handler.answer(500, {"error": dict(handler.headers)})

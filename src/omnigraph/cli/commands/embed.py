@@ -150,7 +150,9 @@ def _failure_hint(result: EmbedResult) -> str:
     steps = {
         "text too long": "Shorten the long texts, or pass `--truncate`.",
         "invalid vector": "Check the model: a vector must have the declared length, be finite and not zero.",
-        "the provider rejected": "Change the texts that the provider rejected.",
+        "the provider rejected": "Change the texts that the provider rejected."
+        if result.embedded
+        else "Check the key and the model: the provider rejected every text that it received.",
     }
     advice = [step for start, step in steps.items() if any(row.message.startswith(start) for row in result.errors)]
     state = "The other rows are committed." if result.embedded else "No row was embedded."
