@@ -1,7 +1,8 @@
-"""Measures a load of three lines from the shell: a cold one over a bare Spark session, a warm one over the imports.
+"""Measures a load of three lines on Spark from the shell: a cold one over a bare session, a warm one over the imports.
 
 Each measured command is a process. The warm server uses a separate cache directory, so that a server of the user is not
-affected. The class-data archive is written before the measurement.
+affected. The class-data archive is written before the measurement. Without `--runner spark` such a load starts no
+Spark, which `bench start` measures.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Shell:
 
     def load(self) -> None:
         """Load three people; the first load inserts them, later loads replace them."""
-        self.omnigraph("load", str(self.graph), "--data", str(people_file(range(3))), "--mode", "merge")
+        arguments = ("--data", str(people_file(range(3))), "--mode", "merge", "--runner", "spark")
+        self.omnigraph("load", str(self.graph), *arguments)
 
     def _run(self, *command: str) -> None:
         environ = {
