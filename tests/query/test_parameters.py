@@ -270,3 +270,9 @@ def test_negative_limit_raises() -> None:
     assert "limit 0:I32" in bound_text(text, {"n": 0})
     with pytest.raises(ParameterError, match="negative"):
         bound_text(text, {"n": -1})
+
+
+def test_an_enum_lists_its_values() -> None:
+    with pytest.raises(ParameterError) as raised:
+        coerce_params(declared("enum(a, b)"), {"p0": "c"})
+    assert raised.value.hint == "The values are a, b."

@@ -123,7 +123,8 @@ Version = Annotated[
     int | None, typer.Option("--version", metavar="N", min=1, help="Read this version of the branch's manifest.")
 ]
 At = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="Read the state at this time, such as 2026-05-31T12:00:00Z.")
+    str | None,
+    typer.Option("--at", metavar="TIME", help="Read the state at this time: 2026-05-31T12:00:00Z, or 2026-05-31."),
 ]
 Actor = Annotated[
     str | None,

@@ -49,11 +49,8 @@ def value_from_literal(literal: Literal, property_type: types.PropertyType) -> V
             return value_from_text(text, property_type)
         case _, TimeLiteral():
             return _wrong_kind(literal, property_type)
-        case types.EnumType(values), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
-            if text in values:
-                return text
-            hint = f"the values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}"
-            return InvalidValue(f"{quoted(text)} is not a value of the enum", hint)
+        case types.EnumType(), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
+            return value_from_text(text, property_type)
         case types.ScalarType(types.Scalar.STRING | types.Scalar.DATE | types.Scalar.DATETIME), StringLiteral(text):
             return value_from_text(text, property_type)
         case types.ScalarType(types.Scalar.BOOL), WordLiteral("true" | "false" as text):
@@ -69,7 +66,10 @@ def value_from_text(text: str, property_type: types.PropertyType) -> Value | Inv
     """Return the value of a canonical (or unambiguous) text in a column of this type."""
     match property_type:
         case types.EnumType(values):
-            return text if text in values else InvalidValue(f"{quoted(text)} is not a value of the enum")
+            if text in values:
+                return text
+            hint = f"The values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}."
+            return InvalidValue(f"{quoted(text)} is not a value of the enum", hint)
         case types.ScalarType(scalar):
             return _scalar_from_text(text, scalar)
         case types.ListType() | types.VectorType():

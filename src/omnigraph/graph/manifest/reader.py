@@ -316,7 +316,10 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
         return NotFoundError(
             f"{name} of the manifest at {root} does not exist{branch}",
             code="manifest_version_missing",
-            hint=hint("`cleanup` deletes old versions. Run {} to list readable commits.", action("commit list")),
+            hint=hint(
+                "It was not published yet, or `cleanup` deleted it. Run {} to list readable commits.",
+                action("commit list"),
+            ),
             facts=facts,
         )
     if INIT_MARKERS in names:
