@@ -26,6 +26,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
+from omnigraph.base.threads import thread_pool
 from omnigraph.graph.manifest import encoding, layout, records
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, TABLE_PATH
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -104,8 +105,8 @@ def _create_tables(root: Location, catalog: Catalog, operation: OperationId) -> 
         failpoint(Failpoint.INIT_TABLE_BEFORE)
         create_dataset(location, arrow_schema(entity).empty_table(), properties)
 
-    with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
-        for _ in pool.map(create, catalog.types):
+    with thread_pool(limits.INIT_CONCURRENCY) as threads:
+        for _ in threads.map(create, catalog.types):
             pass
 
 

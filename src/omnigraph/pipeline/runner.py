@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
 from omnigraph.base.hints import CAUSE, hint
 from omnigraph.base.progress import Progress, Report, ignore_progress
+from omnigraph.base.threads import thread_pool
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -158,7 +159,7 @@ class LocalRunner:
         count = min(self.threads_max, maintenance_concurrency()) if info.is_table else self.threads_max
         progress = _StepProgress(info, tasks, self.report)
         stop = threading.Event()
-        with ThreadPoolExecutor(count, "omnigraph-task") as threads:
+        with thread_pool(min(count, len(tasks)), "omnigraph-task") as threads:
             try:
                 futures = [
                     threads.submit(_run_task, function, task, stop, partial(progress.set_partial, number))
