@@ -157,7 +157,7 @@ EXPECTED_PROBLEMS: Final = [
     "base.policy.yaml:2: anchors and aliases are not allowed",
     "base.policy.yaml:4: rules[0].allow.actions[0]: unknown action 'raed'",
     "base.policy.yaml:4: rules[0].allow.actors.group: unknown group 'tem'",
-    "base.policy.yaml:5: cedar[0]: the file 'lost.cedar' cannot be read: it does not exist",
+    "base.policy.yaml:5: cedar[0]: the file 'lost.cedar' cannot be used: it does not exist",
     "extra.cedar:1: policy 'a': attribute `brnch` in context not found",
     "extra.cedar:2: invalid Cedar: unexpected token `;`",
 ]

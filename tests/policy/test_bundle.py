@@ -144,7 +144,7 @@ INVALID: Final = {
     "broken YAML": ("version: [1", "p.yaml:1: expected ',' or ']', but got '<stream end>'"),
     "a missing Cedar file": (
         TEAM + "cedar: [no.cedar]\n",
-        "p.yaml:17: cedar[0]: the file 'no.cedar' cannot be read: No such file or directory",
+        "p.yaml:17: cedar[0]: the file 'no.cedar' cannot be used: No such file or directory",
     ),
 }
 

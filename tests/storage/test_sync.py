@@ -17,7 +17,7 @@ from omnigraph.base.errors import RefusedError
 from omnigraph.storage.lance.dataset import create_dataset
 from omnigraph.storage.lance.durability import (
     delete_empty_references,
-    delete_empty_versions,
+    delete_empty_version_files,
     delete_first_version,
     fragment_files,
     index_files,
@@ -140,7 +140,7 @@ def test_an_index_without_a_list_of_files_has_none() -> None:
 def test_empty_versions_and_references_are_deleted(synced_location: Location) -> None:
     create_dataset(synced_location, pa.table({"id": ["a"]}))
     version, reference = _torn_files(Path(synced_location.uri))
-    delete_empty_versions(synced_location, 2)
+    delete_empty_version_files(synced_location, 2)
     delete_empty_references(synced_location)
     assert not version.exists()
     assert [path.name for path in reference.parent.iterdir()] == ["whole.json"]
@@ -160,7 +160,7 @@ def test_a_version_that_is_committed_during_the_delete_is_kept(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", rename_later)
-    delete_empty_versions(synced_location, 2)
+    delete_empty_version_files(synced_location, 2)
     assert list(version.parent.iterdir()) == [version]
     assert version.read_bytes() == b"committed by another process"
     assert version.parent in syncs.take()
@@ -174,7 +174,7 @@ def test_deletes_follow_no_link(synced_location: Location, tmp_path: Path) -> No
     root.mkdir()
     (root / "table").symlink_to(outside)
     with pytest.raises(RefusedError) as torn_version:
-        delete_empty_versions(dataset, 2)
+        delete_empty_version_files(dataset, 2)
     with pytest.raises(RefusedError) as torn_reference:
         delete_empty_references(dataset)
     with pytest.raises(RefusedError) as first_version:
@@ -183,7 +183,7 @@ def test_deletes_follow_no_link(synced_location: Location, tmp_path: Path) -> No
     assert version.exists()
     assert reference.exists()
     version.write_bytes(b"whole")
-    delete_empty_versions(dataset, 2)
+    delete_empty_version_files(dataset, 2)
 
 
 def test_a_link_to_an_empty_file_is_kept(synced_location: Location, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_link_to_an_empty_file_is_kept(synced_location: Location, tmp_path: Pa
     version = Path(synced_location.uri, VERSION_2)
     version.parent.mkdir(parents=True)
     version.symlink_to(empty)
-    delete_empty_versions(synced_location, 2)
+    delete_empty_version_files(synced_location, 2)
     assert version.is_symlink()
 
 

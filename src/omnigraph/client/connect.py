@@ -557,7 +557,7 @@ def _read_lines(data: str | PathLike[str] | BinaryIO | Iterable[Mapping[str, Any
             raise UsageError(
                 f"cannot read '{fspath(data)}': {(error.strerror or str(error)).lower()}",
                 code="input_missing",
-                hint="Nothing was written. Pass a file that exists.",
+                hint="Nothing was written. Pass a file that exists and that you may read.",
                 facts={"data": fspath(data)},
             ) from error
     if hasattr(data, "read"):

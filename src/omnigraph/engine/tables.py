@@ -210,16 +210,18 @@ class TableReader:
 
     def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, ValueDictionary]:
         """Read columns of the rows at these positions from storage."""
-        return self.as_columns(self.dataset().take(offsets.tolist(), names).to_batches(), names, is_own=True)
+        return self.as_columns(self.dataset().take(offsets.tolist(), names).to_batches(), names, is_per_query=True)
 
     def as_columns(
-        self, batches: list[pa.RecordBatch], names: Sequence[str], *, is_own: bool
+        self, batches: list[pa.RecordBatch], names: Sequence[str], *, is_per_query: bool
     ) -> dict[str, ValueDictionary]:
-        """Return the columns of batches of this table; `is_own`: for one query, not for the cache."""
+        """Return the columns of batches of this table; `is_per_query`: for one query, not for the cache."""
         schema = pa.schema([self.dataset().schema.field(name) for name in names])
         table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
         return {
-            name: ValueDictionary(table.column(name).combine_chunks(), is_unique=name == "id", is_own=is_own)
+            name: ValueDictionary(
+                table.column(name).combine_chunks(), is_unique=name == "id", is_per_query=is_per_query
+            )
             for name in names
         }
 
@@ -256,7 +258,7 @@ class TableReader:
                 widest = max(names, key=lambda name: sum(part.column(name).nbytes for part in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
-        columns = self.as_columns(batches, names, is_own=False)
+        columns = self.as_columns(batches, names, is_per_query=False)
         for name, dictionary in columns.items():
             dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
             dictionary.on_growth(dictionary)

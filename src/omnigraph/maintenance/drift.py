@@ -1,8 +1,8 @@
 """Inspects every table that a branch owns: is its head the published version, and which transactions are in between?
 
 In: a snapshot. Out: one `TableInspection` per table; a table that cannot be read has an error and does not stop the
-others. A table that a branch has not written yet belongs to another branch. `require_no_pending` raises while a write
-waits for recovery. Nothing here writes, takes a lease or recovers.
+others. A table that a branch has not written yet belongs to another branch. `require_no_interrupted_writes` raises
+while a write waits for recovery. Nothing here writes, takes a lease or recovers.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class TableInspection:
         return None if self.head is None else self.head.version
 
 
-def require_no_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
+def require_no_interrupted_writes(root: Location, command: str) -> tuple[PendingIntent, ...]:
     """Raise while a write waits for recovery; return the intents of running writes."""
     intents = list_pending(root)
     waiting = [intent for intent in intents if intent.state is not PendingState.LIVE]
@@ -170,7 +170,7 @@ def require_no_pending(root: Location, command: str) -> tuple[PendingIntent, ...
     else:
         problem = "belongs to a write that was interrupted"
         advice = hint(
-            "Nothing was changed. Run {} or {}, which first finish or undo that write. {} shows it.",
+            "Nothing was changed. Run {} or {}: without a dry run, they finish or undo that write first. {} shows it.",
             action("optimize"),
             action("repair", dry_run=False),
             action("recovery list"),

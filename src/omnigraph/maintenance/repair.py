@@ -34,7 +34,7 @@ from omnigraph.maintenance.drift import (
     TableInspection,
     inspect_rows,
     inspect_until_stable,
-    require_no_pending,
+    require_no_interrupted_writes,
 )
 from omnigraph.maintenance.rows import TableStats
 from omnigraph.maintenance.target import GraphTarget
@@ -156,7 +156,7 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     options = options or RepairOptions()
     options.validate()
     root = graph.location
-    require_no_pending(root, "repair")
+    require_no_interrupted_writes(root, "repair")
     branches = _select_branches(root, options)
     rows: list[TableRepairStats] = []
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
@@ -260,7 +260,7 @@ def _partly_repaired(error: errors.OmnigraphError, commits: Mapping[str, str]) -
     failure = errors.StorageError(
         f"{error.message}; already repaired: {finished}",
         code=error.code,
-        hint=error.advice,
+        hint=Hint("The repaired branches are published. About the branch that failed:") + error.advice,
         facts={**error.facts, "repaired": dict(commits)},
     )
     failure.kind, failure.applied = error.kind, error.applied
@@ -329,7 +329,9 @@ class _BranchRepair:
 
     def _inspect(self, snapshot: Snapshot) -> None:
         """Inspect every table of the branch and decide what to do with it."""
-        stable = inspect_until_stable(snapshot, lambda: require_no_pending(self.root, "repair"), WriteEnvironment())
+        stable = inspect_until_stable(
+            snapshot, lambda: require_no_interrupted_writes(self.root, "repair"), WriteEnvironment()
+        )
 
         def inspect(inspection: TableInspection) -> TableInspection:
             is_busy = inspection.table.id in stable.busy

@@ -285,7 +285,7 @@ def _read_cedar_files(
             texts.append(CedarText(name, read_cedar(name)))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "expected UTF-8 text"
-            reader.problem(item, f"the file '{name}' cannot be read: {reason}")
+            reader.problem(item, f"the file '{name}' cannot be used: {reason}")
     return tuple(texts)
 
 

@@ -36,7 +36,7 @@ def test_bm25_is_the_same_in_parts_and_from_an_index(text: str, monkeypatch: pyt
     monkeypatch.setattr(limits, "ENGINE_FRAME_BYTES", 1)
     np.testing.assert_array_equal(bm25_of_texts(TEXTS, query, statistics), expected)
     codes = np.array([3, -1, 0, 0, 5])
-    column = DictionaryColumn(codes, ValueDictionary(TEXTS, is_own=True))
+    column = DictionaryColumn(codes, ValueDictionary(TEXTS, is_per_query=True))
     np.testing.assert_array_equal(bm25_of_texts(column, query, statistics), np.append(expected, np.nan)[codes])
 
 

@@ -15,7 +15,7 @@ from omnigraph.maintenance.optimize.rewrite import (
 )
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.fragments import Fragment
-from omnigraph.storage.lance.indexes import IndexDescription, IndexPart
+from omnigraph.storage.lance.indexes import CommittedSegment, IndexDescription
 
 BOUNDS = RewriteBounds(rows=100, size_bytes=1_000)
 
@@ -28,7 +28,7 @@ def fragments(*rows: int, deleted: int = 0, size_bytes: int = 0) -> dict[int, Fr
 
 
 def index(name: str, kind: IndexKind, *parts: set[int]) -> IndexDescription:
-    index_parts = tuple(IndexPart(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts))
+    index_parts = tuple(CommittedSegment(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts))
     covered = frozenset[int]().union(*parts)
     return IndexDescription(
         name=name,

@@ -31,8 +31,8 @@ from omnigraph.storage.lance.indexes import (
     Degraded,
     Indexed,
     IndexPlan,
-    IndexSegment,
     IndexSpec,
+    StagedSegment,
     build_index_segment,
     commit_index_segments,
     plan_index,
@@ -55,7 +55,7 @@ NUMBER, WORDS, FACE = (
     IndexSpec("face", IndexKind.VECTOR),
 )
 SPECS = (NUMBER, WORDS, FACE)
-Built = list[tuple[IndexSpec, IndexSegment]]
+Built = list[tuple[IndexSpec, StagedSegment]]
 
 
 def things(first: int, count: int) -> pa.Table:

@@ -28,7 +28,7 @@ _TITLES: Final = {
 def list_profiles(context: typer.Context, output: RowsOutput) -> None:
     """Show the profiles of the operator file, ~/.omnigraph/config.yaml.
 
-    The active profile is the one of OMNIGRAPH_PROFILE.
+    The variable OMNIGRAPH_PROFILE names the active profile.
     """
     settings = read_settings(context)
 

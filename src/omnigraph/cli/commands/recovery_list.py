@@ -27,10 +27,11 @@ TITLES: Final = {
     capability=Capability.DIRECT,
 )
 def list_recoveries(target: StorageArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
-    """Show pending intents and past recoveries.
+    """Show the intents of unfinished writes of all branches, and the past recoveries of one branch.
 
-    A pending intent is a write that was interrupted: the next write to its branch, or `optimize`, completes it or rolls
-    it back. A live intent belongs to a running writer. Past recoveries are those of the branch, newest first.
+    A live intent belongs to a writer that may still run. A pending intent belongs to an interrupted write: the next
+    write to its branch, or `optimize`, completes it or rolls it back. An unreadable intent is not changed. Past
+    recoveries are listed newest first.
     """
     graph = target.open(branch)
 
@@ -48,5 +49,5 @@ def list_recoveries(target: StorageArguments, *, branch: Branch = "main", output
 def _as_row(entry: dict[str, Any]) -> dict[str, Any]:
     row = {name: entry.get(name, "") for name in TITLES}
     if "operation_id" not in entry:
-        row["operation_id"] = entry["path"]
+        row["operation_id"] = entry["path"]  # the intent is unreadable: only its path is known
     return {**row, "tables": len(entry.get("tables", ()))}

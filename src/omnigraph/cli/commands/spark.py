@@ -49,7 +49,7 @@ def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output
 def stop(output: TextOutput) -> None:
     """Stop the warm local Spark server.
 
-    Returns after it has stopped. A command that uses it fails.
+    Waits until the server has stopped. A command that is running on it fails.
     """
     from omnigraph.pipeline.spark.warm_server import stop_server
     from omnigraph.wire.machine import SparkStopOutput
@@ -77,6 +77,6 @@ def status(output: TextOutput) -> None:
             "process": server.process.pid,
             "port": server.port,
             "started": format_timestamp(server.started_us),
-            "idle minutes": f"{server.idle_seconds / 60:g}",
+            "stops after": f"{server.idle_seconds / 60:g} idle minutes",
         }
     output.show(lambda: spark_status_output(server_state), text=format_pairs(pairs))

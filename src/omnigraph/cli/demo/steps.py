@@ -51,7 +51,7 @@ class DemoState:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line of the demo: an `omnigraph` command that ends with the exit code, or a line whose effect `action` has.
+    """A line of the demo: an `omnigraph` command that must end with `exit_code`, or any line, which `action` runs.
 
     In a command, `$name` is replaced by the value of this name in `values_by_name`.
     """
@@ -76,10 +76,10 @@ class DemoSection:
 def _write_files(state: DemoState) -> None:
     for name in ("company.pg", "company.gq", "decisions.json"):
         (state.directory / name).write_bytes((Path(__file__).parent / name).read_bytes())
-    lines = write_company(state.people_count, state.directory)
+    line_count = write_company(state.people_count, state.directory)
     size = (state.directory / "company.jsonl").stat().st_size
     schema = (state.directory / "company.pg").read_text(encoding="utf-8")
-    write_text(f"{schema}{lines:>{len(str(size))}} {size} company.jsonl")
+    write_text(f"{schema}{line_count:>{len(str(size))}} {size} company.jsonl")  # as `wc -lc` prints it
 
 
 def _write_notes(state: DemoState) -> None:
@@ -119,7 +119,7 @@ def _set_provider(state: DemoState, variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def _environment(prefix: str, variables: Mapping[str, str]) -> Iterator[None]:
-    """Set the variables with a prefix to these, and delete the others, until the block ends."""
+    """Replace all environment variables that start with `prefix` by `variables` until the block ends."""
     before = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
     for name in before:
         del os.environ[name]
@@ -407,7 +407,7 @@ SECTIONS: Final = (
     ),
     DemoSection(
         "History",
-        "Every earlier state is readable: show the changes since then, and query the old data.",
+        "Every earlier state is readable: show the changes since the load, and query the data as it was then.",
         (
             Step("omnigraph diff $loaded main graph.omni"),
             Step(f"omnigraph query --store graph.omni -e '{_PAY}'"),

@@ -94,6 +94,7 @@ def shift_time(times: Value, sign: Sign, amount: Value, duration: Duration, resu
     missing: Any = pc.or_(moments.is_null(), amounts.is_null())
     mask: npt.NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
     millis = moments.fill_null(0).view(pa.int64()).to_numpy(zero_copy_only=False)
+    # A larger amount leaves the range of dates anyway; without the limit, the product could overflow.
     largest = largest_amount(duration)
     units = np.clip(amounts.fill_null(0).to_numpy(zero_copy_only=False), -largest, largest)
     if sign is Sign.SUB:
@@ -109,7 +110,7 @@ def shift_time(times: Value, sign: Sign, amount: Value, duration: Duration, resu
 
 
 def _shift_months(millis: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Add months; a day that the month does not have is its last day."""
+    """Add months; a day past the end of the month becomes its last day."""
     days = millis // DAY_MILLIS
     dates = days.astype("datetime64[D]")
     firsts = dates.astype("datetime64[M]")
@@ -168,13 +169,13 @@ def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -
 
 
 def _compare_with_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
-    """Compare integers with floats: as floats if all integers are exact as floats, otherwise by the sign."""
+    """Compare integers with floats: as floats if all integers are exact as floats, otherwise exactly."""
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
     if whole.type in {pa.int32(), pa.uint32()} or _fits_float(whole):
         result: Value = kernel(whole.cast(pa.float64(), safe=False), real)
         return result
-    return _compare_by_sign(kernel, whole, real)
+    return _compare_exactly(kernel, whole, real)
 
 
 def _fits_float(whole: Value) -> bool:
@@ -183,7 +184,7 @@ def _fits_float(whole: Value) -> bool:
     return low is None or (low >= -_EXACT_MAX and high <= _EXACT_MAX)
 
 
-def _compare_by_sign(kernel: Any, whole: Value, real: Value) -> Value:
+def _compare_exactly(kernel: Any, whole: Value, real: Value) -> Value:
     length = len(whole) if isinstance(whole, pa.Array) else len(real) if isinstance(real, pa.Array) else 1
     integers, floats = broadcast(whole, length), broadcast(real, length)
     missing: Any = pc.or_(integers.is_null(), floats.is_null())

@@ -35,7 +35,7 @@ _HASH_TABLE_FACTOR: Final = 2
 class ValueDictionary:
     """Values by position.
 
-    `is_unique`: no duplicates and no nulls, as for ids. `is_own`: the values belong to one query, not to the
+    `is_unique`: no duplicates and no nulls, as for ids. `is_per_query`: the values belong to one query, not to the
     cache. `on_growth` is called whenever the dictionary has grown, so that the cache can count its bytes.
     """
 
@@ -47,15 +47,15 @@ class ValueDictionary:
         "_text_indexes",
         "_translations",
         "array",
-        "is_own",
+        "is_per_query",
         "is_unique",
         "on_growth",
     )
 
-    def __init__(self, array: Array, *, is_unique: bool = False, is_own: bool = False) -> None:
+    def __init__(self, array: Array, *, is_unique: bool = False, is_per_query: bool = False) -> None:
         self.array = array
         self.is_unique = is_unique
-        self.is_own = is_own
+        self.is_per_query = is_per_query
         self._hashes: npt.NDArray[np.uint64] | None = None
         self._order: Codes | None = None
         self._factors: tuple[Codes, ValueDictionary] | None = None
@@ -175,13 +175,13 @@ def _hash_texts(texts: Array) -> npt.NDArray[np.uint64]:
     return hash_texts(texts)
 
 
-def encode_values(values: Any, *, is_own: bool = False) -> tuple[Codes, ValueDictionary]:
+def encode_values(values: Any, *, is_per_query: bool = False) -> tuple[Codes, ValueDictionary]:
     """Return the code of each value of a (chunked) array among its distinct values, -1 for null, and these values."""
     encoded: Any = without_negative_zero(values).dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, ValueDictionary(encoded.dictionary, is_unique=True, is_own=is_own)
+    return codes, ValueDictionary(encoded.dictionary, is_unique=True, is_per_query=is_per_query)
 
 
 def distinct_numbers(numbers: Codes) -> Codes:

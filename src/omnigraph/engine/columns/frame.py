@@ -1,7 +1,8 @@
 """Rows in memory as columns: `Frame`, which operators pass to each other, and operations on codes and row ranges.
 
 A column is an Arrow array, or codes into a `ValueDictionary`, so that joins and expansions copy numbers instead of
-texts. A frame may have weights: equal rows are then stored once with their number. Nothing here reads storage.
+texts. A frame may have weights: equal rows are then stored once, with the number of times that they occur. Nothing
+here reads storage.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class DictionaryColumn:
         """Return a column with a dictionary; the dictionary of an array is the array itself."""
         if isinstance(column, DictionaryColumn):
             return column
-        return cls(np.arange(len(column)), ValueDictionary(column, is_own=True))
+        return cls(np.arange(len(column)), ValueDictionary(column, is_per_query=True))
 
     def array(self) -> Array:
         """Return the values."""
@@ -109,13 +110,13 @@ class Frame:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes that only this frame holds."""
+        """An estimate of the memory that only this frame holds, without cached dictionaries."""
         total = 0 if self.weights is None else self.weights.nbytes
         own_bytes: dict[int, int] = {}
         for column in self.columns.values():
             if isinstance(column, DictionaryColumn):
                 total += column.codes.nbytes
-                if column.dictionary.is_own:
+                if column.dictionary.is_per_query:
                     own_bytes[id(column.dictionary)] = int(column.dictionary.array.nbytes)
             else:
                 total += int(column.nbytes)
@@ -155,6 +156,7 @@ def count_codes(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes
     total = 0.0 if weights is None else float(weights.sum(dtype=np.float64))
     if total >= 2**63:
         raise overflow_error()
+    # Sums of bincount are float64, which is exact below 2**53. For few codes of many, sorting takes less memory.
     if len(codes) * 8 >= size and total < 2**53:
         counts = np.bincount(codes, weights=weights, minlength=size)
         used = np.flatnonzero(counts)
@@ -172,13 +174,13 @@ def _take(column: Column, rows: Codes) -> Column:
         return column.take(rows)
     if pa.types.is_primitive(column.type):
         return column.take(pa.array(rows))
-    return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_own=True))
+    return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_per_query=True))
 
 
 def _copy(column: Column, rows: int) -> Column:
     """Copy the values of a column, unless its dictionary is cached or smaller than the values of all rows."""
     if isinstance(column, DictionaryColumn):
-        return column.array() if column.dictionary.is_own and len(column.dictionary) >= rows else column
+        return column.array() if column.dictionary.is_per_query and len(column.dictionary) >= rows else column
     return column.take(integer_array(np.arange(rows)))
 
 
@@ -198,10 +200,11 @@ def positions_in(dictionary: ValueDictionary, column: Column, cache: Cache) -> C
         return dictionary.find(column)
     if column.dictionary is dictionary:
         return column.codes
-    if column.dictionary.is_own:
+    if column.dictionary.is_per_query:
         if len(column.dictionary) <= 2 * len(column.codes):
             return _map_codes(dictionary.find(column.dictionary.array), column.codes)
         return dictionary.find(column.array())
+    # A translation finds the whole dictionary once. For few codes it is computed at the third request.
     translation = column.dictionary.translation(dictionary)
     if translation is None:
         key = ("translation", id(column.dictionary), id(dictionary))
@@ -222,9 +225,9 @@ def _map_codes(translation: Codes, codes: Codes) -> Codes:
 
 
 def expand_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
-    """Return all indices of `starts[code] : starts[code + 1]` for each code, after the position of that code.
+    """Return two arrays, with one element for each index in `starts[code] : starts[code + 1]` of each code.
 
-    The code -1 has no indices.
+    They are the position of the code in `codes`, and the index. The code -1 has no indices.
     """
     if len(starts) < 2:
         empty = np.zeros(0, dtype=np.int64)
@@ -257,8 +260,8 @@ def output_slices(sizes: Codes, output_rows_max: int) -> Iterator[tuple[int, int
         start = stop
 
 
-def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
-    """Return the distinct values, and for each row the number of its value, -1 for null."""
+def distinct_values(column: Column) -> tuple[DictionaryColumn, Codes]:
+    """Return the distinct values, and for each row the position of its value in them, -1 for null."""
     if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
         codes, distinct = encode_values(array_of(column))
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes

@@ -123,7 +123,7 @@ def value_numbers(column: Column) -> tuple[Codes, int]:
     if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.dictionary.array.type):
         if column.dictionary.is_unique:
             return column.codes + 1, len(column.dictionary) + 1
-        if not column.dictionary.is_own or len(column.dictionary) <= len(column.codes):
+        if not column.dictionary.is_per_query or len(column.dictionary) <= len(column.codes):
             factors, distinct = column.dictionary.factors()
             return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
     if isinstance(column, DictionaryColumn):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.engine.columns.expressions import condition_mask
-from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, distinct_sources, positions_in
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, distinct_values, positions_in
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
@@ -145,13 +145,13 @@ def lookup_rows(operator: op.Lookup, needed: RequiredColumns, context: Execution
         cached = reader.cached_columns(("id", *read), whole=frame.length > limits.ENGINE_TAKE_ROWS_MAX)
         if cached is None:
             cached = _read_by_ids(entity, read, ids, context)
-        held_bytes = sum(int(dictionary.array.nbytes) for dictionary in cached.values() if dictionary.is_own)
+        held_bytes = sum(int(dictionary.array.nbytes) for dictionary in cached.values() if dictionary.is_per_query)
         context.budget.reserve(held_bytes)
         codes = positions_in(cached["id"], ids, context.cache)
         if operator.filter.conjuncts:
-            if table_mask is None and frame.length * 2 > len(cached["id"]) and not cached["id"].is_own:
+            if table_mask is None and frame.length * 2 > len(cached["id"]) and not cached["id"].is_per_query:
                 table_mask = _filter_mask(entity, operator.filter.conjuncts, cached, np.arange(len(cached["id"])))
-            if table_mask is not None and not cached["id"].is_own:
+            if table_mask is not None and not cached["id"].is_per_query:
                 mask = table_mask[codes] & (codes >= 0) if len(table_mask) else codes >= 0
             else:
                 mask = _filter_mask(entity, operator.filter.conjuncts, cached, codes) & (codes >= 0)
@@ -278,18 +278,18 @@ def _read_by_ids(
 ) -> dict[str, ValueDictionary]:
     """Read the columns of these ids from storage: through the index for few ids, by a scan for many."""
     reader = context.reader(entity.table)
-    sources, _ = distinct_sources(ids)
+    sources, _ = distinct_values(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
     if len(texts) <= limits.ENGINE_TAKE_ROWS_MAX:
         batches = reader.read_matching(names, "id", texts)
     else:
-        requested = ValueDictionary(texts, is_unique=True, is_own=True)
+        requested = ValueDictionary(texts, is_unique=True, is_per_query=True)
         batches = (
             batch.filter(pa.array(requested.find(batch.column("id")) >= 0))
             for batch in reader.read_batches(names, None)
         )
-    return reader.as_columns(context.budget.collect(batches), names, is_own=True)
+    return reader.as_columns(context.budget.collect(batches), names, is_per_query=True)
 
 
 def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:

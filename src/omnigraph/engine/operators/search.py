@@ -151,7 +151,7 @@ def has_cached_words(dictionary: ValueDictionary, options: TextOptions, budget: 
         return True
     size = int(dictionary.array.nbytes)
     is_small = size <= limits.ENGINE_WORDS_BYTES_MAX and budget.has_bytes(limits.ENGINE_WORDS_FACTOR * size)
-    return is_small and not dictionary.is_own
+    return is_small and not dictionary.is_per_query
 
 
 def search_index(ranked: RankedSearch, count: int, needed: RequiredColumns, context: ExecutionContext) -> Frame | None:

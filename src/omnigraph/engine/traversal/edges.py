@@ -23,7 +23,7 @@ from omnigraph.engine.columns.frame import (
     Frame,
     array_of,
     concat_frames,
-    distinct_sources,
+    distinct_values,
     expand_ranges,
     output_slices,
     positions_in,
@@ -180,10 +180,10 @@ def _edges_in_rows(lookup: _EdgeLookup, rows: Codes) -> Frame:
 
 def _expand_by_storage(lookup: _EdgeLookup) -> Iterator[Frame]:
     operator = lookup.operator
-    sources, numbers = distinct_sources(lookup.frame.columns[operator.source.id])
+    sources, numbers = distinct_values(lookup.frame.columns[operator.source.id])
     if not len(sources.codes):
         return
-    nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
+    nodes = ValueDictionary(sources.array(), is_unique=True, is_per_query=True)
     mode = lookup.walker.choose_mode(len(nodes))
     for number, (near, far) in enumerate(SIDES[operator.direction]):
         positions, edges = _read_edges_at(lookup, nodes, (near, far), mode, skip_loops=number > 0)

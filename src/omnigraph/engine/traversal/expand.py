@@ -20,7 +20,7 @@ from omnigraph.engine.columns.frame import (
     Frame,
     Weights,
     count_codes,
-    distinct_sources,
+    distinct_values,
     expand_ranges,
     multiply_weights,
     output_slices,
@@ -127,7 +127,7 @@ def _weighted_frame(operator: op.Expand, targets: Codes, counts: Weights, dictio
 def _expand_by_reach(
     operator: op.Expand, frame: Frame, retained_columns: RequiredColumns, walker: Walker, context: ExecutionContext
 ) -> Iterator[Frame]:
-    sources, numbers = distinct_sources(frame.columns[operator.source.id])
+    sources, numbers = distinct_values(frame.columns[operator.source.id])
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     for pairs in _reachable_pairs(operator, walker, sources, context):
@@ -156,7 +156,7 @@ def _path_columns(operator: op.Expand | op.ExpandInto, distances: Codes) -> dict
 
 def _distances(operator: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Codes:
     """Return the distance from the source to the target of each row; 0 if it is not within the bounds."""
-    sources, numbers = distinct_sources(frame.columns[operator.source.id])
+    sources, numbers = distinct_values(frame.columns[operator.source.id])
     distances = np.zeros(len(numbers), dtype=np.int64)
     for reached in _reachable_pairs(operator, walker, sources, context):
         rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
@@ -240,7 +240,7 @@ def _reach_by_adjacency(
 def _reach_by_storage(
     operator: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
 ) -> _ReachedPairs:
-    ids = ValueDictionary(sources.array(), is_unique=True, is_own=True)
+    ids = ValueDictionary(sources.array(), is_unique=True, is_per_query=True)
     count = len(ids)
 
     def hop(frontier: Codes) -> Codes:
@@ -348,5 +348,5 @@ def _extend(ids: ValueDictionary, targets: DictionaryColumn) -> tuple[ValueDicti
     if len(new):
         codes[new] = len(ids) + np.arange(len(new))
         extended = pa.concat_arrays([ids.array, texts.take(pa.array(new))])
-        ids = ValueDictionary(extended, is_unique=True, is_own=True)
+        ids = ValueDictionary(extended, is_unique=True, is_per_query=True)
     return ids, codes[inverse]

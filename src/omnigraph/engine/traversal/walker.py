@@ -83,7 +83,7 @@ class Walker:
             codes = positions_in(adjacency.near(self.direction), frontier, self._context.cache)
             positions, far = expand_neighbours(adjacency.neighbours(self.direction), codes)
             return positions, DictionaryColumn(far, adjacency.far(self.direction))
-        nodes = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
+        nodes = ValueDictionary(frontier.array(), is_unique=True, is_per_query=True)
         position_parts: list[Codes] = []
         far_parts: list[Array] = []
         size = 0
@@ -165,7 +165,7 @@ def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Code
 
 
 def _distinct_pairs(positions: list[Codes], far: list[Array]) -> tuple[Codes, DictionaryColumn]:
-    codes, dictionary = encode_values(pa.chunked_array(far, type=pa.utf8()), is_own=True)
+    codes, dictionary = encode_values(pa.chunked_array(far, type=pa.utf8()), is_per_query=True)
     size = max(len(dictionary), 1)
     pairs = distinct_numbers(np.concatenate([codes[:0], *positions]) * size + codes)
     return pairs // size, DictionaryColumn(pairs % size, dictionary)

@@ -196,7 +196,7 @@ def hold_lease(
 def lease_busy(holder: str, waited_seconds: float, epoch: int) -> LeaseBusyError:
     """Return the error of a writer that waited for too long."""
     return LeaseBusyError(
-        f"another writer holds the lease: {holder} held it for {waited_seconds:.0f} s",
+        f"cannot acquire the lease: {holder} still held it after a wait of {waited_seconds:.0f} s",
         code="lease_busy",
         hint="Nothing was written. Retry.",
         facts={"holder": holder, "epoch": epoch},

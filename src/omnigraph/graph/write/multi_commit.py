@@ -20,7 +20,7 @@ from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_staged, d
 from omnigraph.storage.lance.compaction import FragmentRewrite, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import StagedFile, fragment_files, index_files
-from omnigraph.storage.lance.indexes import IndexSegment, IndexSpec, commit_index_segments, stage_segment_drop
+from omnigraph.storage.lance.indexes import IndexSpec, StagedSegment, commit_index_segments, stage_segment_drop
 from omnigraph.storage.lance.stage import stage_settings_removal
 
 
@@ -35,7 +35,7 @@ class TableMaintenance:
     strip: bool
     dropped: frozenset[str]
     groups: Sequence[FragmentRewrite]
-    segments: Mapping[IndexSpec, Sequence[IndexSegment]]
+    segments: Mapping[IndexSpec, Sequence[StagedSegment]]
 
     def files(self) -> tuple[StagedFile, ...]:
         """Return the files that workers wrote for it."""

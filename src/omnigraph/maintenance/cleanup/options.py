@@ -1,7 +1,7 @@
 """What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
 
-In: options of the caller. Out: a `RetentionPolicy` as of a given time, or a `UsageError`; `TableCleanupStats`.
-The names are those of the specification. Nothing here reads or writes.
+In: options of the caller. Out: a `RetentionPolicy` as of a given time, or a `UsageError`; `TableCleanupStats`. Nothing
+here reads or writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicyOptions:
-    """What cleanup keeps. Pass `keep_versions`, `older_than`, or both; with both, either of them keeps a version."""
+    """What cleanup keeps. Pass `keep_versions`, `older_than`, or both; with both, either one keeps a version."""
 
     keep_versions: int | None = None
     """How many of the newest published versions of each table are kept; None: no limit by number."""
@@ -140,7 +140,7 @@ class TableCleanupStats(TableStats):
     orphan_branches_removed: int
     """The number of deleted Lance branches, which belonged to deleted branches."""
     reason: Hint | None
-    """`error` as a value, for other surfaces."""
+    """The reason of `error`; Python and the command line render the calls in it in their own syntax."""
     files: tuple[str, ...] = ()
     """The paths of the files below the graph, in the order of deletion."""
     retained: tuple[KeptVersions, ...] = ()

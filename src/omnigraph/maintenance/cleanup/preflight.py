@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, require_unmoved_graph
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
-from omnigraph.maintenance.drift import owned_tables, require_no_pending
+from omnigraph.maintenance.drift import owned_tables, require_no_interrupted_writes
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -44,7 +44,7 @@ def inspect_before_preview(root: Location, environment: WriteEnvironment) -> Pre
     """Raise when a run that deletes would be refused. Takes no lease."""
     main = read_snapshot(root, storage_format=environment.storage_format)
     _require_not_moved(main)
-    live = require_no_pending(root, _PURPOSE)
+    live = require_no_interrupted_writes(root, _PURPOSE)
     intents = [pending.intent for pending in live if pending.intent is not None]
     is_written = any(intent.branch_id == main.branch.id for intent in intents)
     return Preflight(main, {} if is_written else _find_drifted(main))
@@ -63,10 +63,10 @@ def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight
         with hold_lease(store, record.id, _PURPOSE, environment.terms) as lease:
             if name == MAIN:
                 with lease.renewing():
-                    require_no_pending(root, _PURPOSE)
+                    require_no_interrupted_writes(root, _PURPOSE)
                     main = read_snapshot(root, storage_format=environment.storage_format)
                     drifted = _find_drifted(main)
-    require_no_pending(root, _PURPOSE)
+    require_no_interrupted_writes(root, _PURPOSE)
     return Preflight(main, drifted)
 
 

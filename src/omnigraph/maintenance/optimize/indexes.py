@@ -20,7 +20,7 @@ from omnigraph.pipeline.runner import RunTasks, TaskSize, task
 from omnigraph.storage.lance.compaction import adopt_segment
 from omnigraph.storage.lance.dataset import DatasetVersion, branch_location
 from omnigraph.storage.lance.fragments import Fragment
-from omnigraph.storage.lance.indexes import IndexPlan, IndexSegment, Unbuildable, build_index_segment, plan_index
+from omnigraph.storage.lance.indexes import IndexPlan, StagedSegment, Unbuildable, build_index_segment, plan_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class BuildTask:
 class BuiltSegments:
     """The segments of a task in its order, and the number of indexed rows."""
 
-    segments: tuple[IndexSegment, ...]
+    segments: tuple[StagedSegment, ...]
     rows: int
 
 
@@ -73,7 +73,7 @@ class IndexBuild:
     work: IndexWork
     owner: DatasetVersion | None = None
     planned: tuple[SegmentPlan, ...] = ()
-    segments: list[IndexSegment] = field(default_factory=list)
+    segments: list[StagedSegment] = field(default_factory=list)
     failure: Unbuildable | FailedTask | None = None
     seconds: float = 0.0
 

@@ -1,7 +1,7 @@
 """What optimize and `ensure_indices` take and return: options, and one row per table or index.
 
-In: nothing. Out: `OptimizeOptions` with its checks, and the rows with their JSON. The names are those of the
-specification. Nothing here reads or writes.
+In: nothing. Out: `OptimizeOptions` with its checks, and the rows with their JSON. Nothing here reads or
+writes.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class TableOptimizeStats(TableStats):
     commit: str | None = None
     """The graph commit that published the change, or None."""
     reason: Hint | None = None
-    """`error` as a value, for other surfaces."""
+    """The reason of `error`; Python and the command line render the calls in it in their own syntax."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

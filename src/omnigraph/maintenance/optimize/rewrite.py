@@ -20,7 +20,7 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import FragmentRewrite, rewrite_fragments
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.fragments import Fragment
-from omnigraph.storage.lance.indexes import IndexDescription, IndexPart
+from omnigraph.storage.lance.indexes import CommittedSegment, IndexDescription
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -97,7 +97,7 @@ def indexes_after(
     after = []
     for index in present:
         parts = tuple(
-            IndexPart(part.uuid, _covered_after(part, replaced, index.kind))
+            CommittedSegment(part.uuid, _covered_after(part, replaced, index.kind))
             for part in index.parts
             if part.uuid not in dropped
         )
@@ -108,7 +108,7 @@ def indexes_after(
 
 
 def _covered_after(
-    part: IndexPart, replaced: Mapping[tuple[int, ...], Collection[int]], kind: IndexKind | None
+    part: CommittedSegment, replaced: Mapping[tuple[int, ...], Collection[int]], kind: IndexKind | None
 ) -> frozenset[int]:
     covered = part.fragment_ids
     for old_ids, new_ids in replaced.items():

@@ -1,10 +1,10 @@
 """Optimize: compacts the tables of a branch, builds its indexes and compacts `__manifest`, without changing a row.
 
 In: a graph, options, a function that runs tasks. Out: one `TableOptimizeStats` per table and one for `__manifest`.
-Refused while a write waits for recovery. A table that an external tool changed is left to repair. The work itself is a
-maintenance run (`commit`): one commit by `omnigraph:optimize`, or none; with `partial_progress` several. Then the
-manifest is compacted and the adjacency of edge tables is persisted. `ensure_indices` is the part that builds indexes.
-Deletes nothing. A crash leaves unreferenced files, or a commit that recovery publishes.
+Raises while an interrupted write waits for recovery. Skips a table that an external tool changed: `repair` handles it.
+The work itself is a maintenance run (`commit`): one commit by `omnigraph:optimize`, or none; with `partial_progress`
+several. Then the manifest is compacted and the adjacency of edge tables is persisted. `ensure_indices` is the part that
+builds indexes. Deletes nothing. A crash leaves unreferenced files, or a commit that recovery publishes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.maintenance.drift import (
     TableInspection,
     inspect_heads,
     is_in_progress,
-    require_no_pending,
+    require_no_interrupted_writes,
 )
 from omnigraph.maintenance.optimize.commit import run_maintenance
 from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
@@ -64,14 +64,14 @@ def optimize_all_tables(
     options = options or OptimizeOptions()
     options.validate()
     root, branch, storage_format = graph.location, graph.branch, options.environment.storage_format
-    live = require_no_pending(root, "optimize")
+    running_intents = require_no_interrupted_writes(root, "optimize")
     snapshot = read_snapshot(root, branch, storage_format=storage_format)
     snapshot.schema.catalog.select_types(options.tables)  # raises for an unknown type
     if options.dry_run:
         drift = {
             alias: inspection
             for alias, inspection in _find_drift(snapshot).items()
-            if not is_in_progress(inspection, live)
+            if not is_in_progress(inspection, running_intents)
         }
         manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
         rows = [*plan_stats(snapshot, drift, options), manifest]
@@ -105,7 +105,7 @@ def ensure_indices(
 
 
 def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
-    """Return the tables of the branch whose heads external tools moved from the published versions."""
+    """Return the tables of the branch whose heads external tools changed."""
     return {
         inspection.table.alias: inspection
         for inspection in inspect_heads(snapshot)
@@ -116,17 +116,17 @@ def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
 
 
 def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -> dict[str, TableInspection]:
-    """Return drifted tables; with the branch's lease, because a writer moves heads before it publishes them."""
+    """Return the drifted tables, inspected under the branch's lease: without it, a running write looks like drift."""
     if not _find_drift(snapshot):
         return {}
     root, branch = snapshot.root, snapshot.branch
     with hold_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms):
-        require_no_pending(root, "optimize")
+        require_no_interrupted_writes(root, "optimize")
         drift = _find_drift(read_snapshot(root, branch.name, storage_format=environment.storage_format))
     for alias, inspection in drift.items():
         pin, head = inspection.table.pin.version, inspection.head_version
         sentence = f"an external tool changed {alias}: published version {pin}, head {head}"
-        log_event(logger, sentence, table=alias, version=pin)  # people see it in the row of the table
+        log_event(logger, sentence, table=alias, version=pin)  # level INFO, because the row of the table reports it
     return drift
 
 
@@ -139,6 +139,7 @@ def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment
             root, snapshot.branch.lance_branch, environment.storage_format, environment.clock
         )
     except OmnigraphError as error:
+        # A commit before the failure may have removed Lance's own cleanup settings.
         reason, stripped = row_error(error), error.facts.get("stripped") is True
         compaction = replace(compaction, committed=stripped, stripped=stripped)
     seconds = time.perf_counter() - started

@@ -139,7 +139,8 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise UsageError(
                     f"column '{name}' of {self._options.type} was renamed, dropped or replaced during the stream",
                     code="source_schema",
-                    hint="Define the stream again. Use a new checkpoint if the name belongs to another property.",
+                    hint="Create the streaming query again to read the current columns. "
+                    "Use a new checkpoint if another property has the name now.",
                     facts={"column": name},
                 )
 

@@ -66,7 +66,9 @@ class WritePlan:
     def shape(self) -> LoadShape:
         targets = {} if self.target is None else {self.alias: self.target}
         patched = None if self.patched is None else {self.alias: self.patched}
-        return LoadShape(catalog_json=self.catalog_json, targets=targets, whole=self.target is None, patched=patched)
+        return LoadShape(
+            catalog_json=self.catalog_json, targets=targets, returns_rows=self.target is None, patched=patched
+        )
 
 
 @dataclass(frozen=True)

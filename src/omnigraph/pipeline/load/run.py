@@ -1,4 +1,4 @@
-"""Load: the driver that makes one commit from files and frames of any size.
+"""Load: the driver that makes one commit from files and data frames of any size.
 
 In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Workers read, check and write
 fragments (`tasks`). Rules over several rows are checked on the driver for a small input (`change`), and in hash buckets
@@ -129,12 +129,13 @@ class Loaded:
 
 
 class LoadRejectedError(ValidationError):
-    """The input violates rules of the schema; nothing was written. `has_types`: the caller or a line named one."""
+    """The input violates rules of the schema; nothing was written. `has_types`: the caller or a line named a type."""
 
     def __init__(
         self, report: ViolationReport, keyless: Sequence[str] = (), *, is_listed: bool = False, has_types: bool = True
     ) -> None:
         first = report.first[0]
+        # A name in angle brackets, such as `<rows>`, is of input that is not a file.
         lacks_type = not has_types and first.file.startswith("<") and report.has_only(Rule.LINE_SYNTAX, Rule.LINE_SHAPE)
         super().__init__(
             f"{first.describe()}{count_others(report)}",
@@ -148,8 +149,8 @@ class LoadRejectedError(ValidationError):
 def _rejection_hint(report: ViolationReport, keyless: Sequence[str], *, is_listed: bool, lacks_type: bool) -> Hint:
     """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize.
 
-    `is_listed`: the error, or a file that was written, lists every violation. `lacks_type`: no line of standard input,
-    or no dict, names a type, nor does the caller: the rows may be CSV, or dicts of properties.
+    `is_listed`: the error, or a file that was written, lists every violation. `lacks_type`: the input is not a file,
+    and neither the caller nor a line or dict names a type: the rows may be CSV, or dicts of properties.
     """
     more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
     if is_listed:
@@ -174,7 +175,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
             with nothing_written_if_interrupted():
                 loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None, changes=dict(loading.changes))
-        # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
+        # An overwrite fails if the branch changed, because it would delete rows that the caller did not see.
         restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         write_request = WriteRequest(
             kind=WriteOperation.LOAD, actor=request.actor, stage=loading.stage, restage=restage, stream=request.stream
@@ -188,7 +189,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
 
 @contextmanager
 def nothing_written_if_interrupted() -> Iterator[None]:
-    """Add to Ctrl-C that nothing was written, for a block before the first commit of a table."""
+    """Add the note "nothing was written" to Ctrl-C in a block that ends before the first commit of a table."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -201,7 +202,7 @@ class _Load:
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
         self._request = request
-        self._merges = request.mode.replaces_rows
+        self._replaces_rows = request.mode.replaces_rows
         self._run_tasks = run_tasks
         self._scratch = scratch
         self._buckets = _choose_buckets(request, scratch)
@@ -220,7 +221,7 @@ class _Load:
             loaded_type.entity.alias: pinned_version(snapshot.root, snapshot.tables[loaded_type.entity.alias])
             for loaded_type in loaded.types
         }
-        self._check(snapshot, loaded, upserts if self._merges else {})
+        self._check(snapshot, loaded, upserts if self._replaces_rows else {})
         for loaded_type in loaded.types:
             alias = loaded_type.entity.alias
             table = snapshot.tables[alias]
@@ -236,14 +237,15 @@ class _Load:
             raise
 
     def _stage(self, area: StagingArea) -> StagedWrite | None:
-        if not self._merges:
+        if not self._replaces_rows:
+            # Workers write to the tables while they read, before it is known which types the input has.
             self._targets = {alias: area.open_for_write(alias) for alias in area.snapshot.tables}
         loaded = self._read(area.snapshot)
-        named = {loaded_type.entity.alias for loaded_type in loaded.types}
-        for alias in self._targets.keys() - named:
+        loaded_aliases = {loaded_type.entity.alias for loaded_type in loaded.types}
+        for alias in self._targets.keys() - loaded_aliases:
             discard_fork(self._targets.pop(alias))
-        if self._merges:
-            self._targets = {alias: area.open_for_write(alias) for alias in sorted(named)}
+        if self._replaces_rows:
+            self._targets = {alias: area.open_for_write(alias) for alias in sorted(loaded_aliases)}
         return self._finish(area, loaded)
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
@@ -276,18 +278,18 @@ class _Load:
         scratch = None if self._scratch.location.scheme is Scheme.MEMORY else self._create_scratch()
         shape = LoadShape(
             catalog_json=snapshot.schema.catalog_json,
-            targets={} if self._merges else self._versions(),
-            whole=self._merges,
+            targets={} if self._replaces_rows else self._versions(),
+            returns_rows=self._replaces_rows,
             scratch=scratch,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
-            notes=None if self._merges else scratch,
+            notes=None if self._replaces_rows else scratch,
             patched=_nonempty_tables(snapshot) if self._request.mode is LoadMode.PATCH else None,
         )
         parts = self._request.source.read(shape, self._run_tasks)
         catalog = snapshot.schema.catalog
-        emptied = self._request.named_types if self._request.mode is LoadMode.OVERWRITE else ()
-        aliases = {catalog.require_type(name).alias for name in emptied}
+        named_types = self._request.named_types if self._request.mode is LoadMode.OVERWRITE else ()
+        aliases = {catalog.require_type(name).alias for name in named_types}
         self._loaded = gather_parts(catalog, parts, self._scratch, aliases)
         failure = next((part.failure for part in parts if part.failure is not None), None)
         if failure is not None:
@@ -295,7 +297,7 @@ class _Load:
         return self._loaded
 
     def _create_scratch(self) -> Scratch:
-        """Create the directory for workers, so that it is not created by one that is late."""
+        """Create the directory for workers: one that is late must not create it again after its deletion."""
         self._scratch = self._scratch.create()
         if self._buckets is not None:
             self._buckets = replace(self._buckets, scratch=self._scratch)
@@ -305,7 +307,7 @@ class _Load:
         return {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
 
     def _finish(self, area: StagingArea, loaded: LoadedInput) -> StagedWrite | None:
-        self._check(area.snapshot, loaded, self._versions() if self._merges else {})
+        self._check(area.snapshot, loaded, self._versions() if self._replaces_rows else {})
         effects = []
         for loaded_type in loaded.types:
             target = self._targets[loaded_type.entity.alias]
@@ -397,7 +399,7 @@ class _Load:
         """Delete what workers wrote: nothing else references it. `is_last`: the load ends, and late tasks fail."""
         for loaded_type in self._loaded.types if self._loaded is not None else ():
             self._delete(loaded_type.entity.alias, file_names(loaded_type.fragments))
-        self._delete_noted(is_last=is_last)
+        self._delete_noted_files(is_last=is_last)
         self._discard_upserts()
         for target in self._targets.values():
             discard_fork(target)
@@ -409,8 +411,8 @@ class _Load:
                 self._delete(alias, file_names(part.fragments))
         self._checked = None
 
-    def _delete_noted(self, *, is_last: bool) -> None:
-        """Delete what tasks wrote that returned no part, because the load was interrupted or another task failed."""
+    def _delete_noted_files(self, *, is_last: bool) -> None:
+        """Delete the files of tasks that returned no part, because the load was interrupted or another task failed."""
         try:
             scratch = self._scratch.close() if is_last else self._scratch
             stored = list(scratch.read_all(WRITTEN))
@@ -460,7 +462,7 @@ def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable
 
 def _upsert(target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, LoadCounts]:
     """Stage a merge of rows that are on the driver."""
-    assert loaded_type.rows is not None, "the parts have the rows"
+    assert loaded_type.rows is not None, "without buckets, the driver has the rows"
     entity, rows = loaded_type.entity, loaded_type.rows.columns
     if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
         staged, part = replace_rows(target.dataset, entity, rows)
@@ -482,8 +484,8 @@ def _sum_changes(changes: Collection[LoadCounts]) -> dict[str, int]:
 
 
 def _count_present(table: TableRecord, dataset: Dataset, loaded_type: LoadedType) -> UpsertPart:
-    """Return how many rows on the driver replace others."""
-    assert loaded_type.rows is not None, "the parts have the rows"
+    """Count the rows on the driver that replace, or are equal to, rows of the table."""
+    assert loaded_type.rows is not None, "without buckets, the driver has the rows"
     return count_present(dataset, loaded_type.entity, loaded_type.rows.columns) if table.row_count else UpsertPart()
 
 

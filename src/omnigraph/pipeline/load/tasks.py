@@ -42,15 +42,16 @@ from omnigraph.storage.lance.stage import write_rows
 class LoadShape:
     """What every worker of one load needs: the schema, and by alias the datasets for which rows are written.
 
-    The part returns the keys of the rows, or `whole` rows; many of them in a file in `scratch`, because the results of
-    tasks pass through the JVM. With `buckets` they are in key files instead. With `errors` every violation is written
-    there, not only the first ones. With `notes` each written fragment is recorded there, so that the driver can delete
-    the fragments of a task that returned no part. `patched` has the tables whose rows complete those of a patch.
+    The part returns the keys of the rows, or with `returns_rows` the rows; many of them in a file in `scratch`, because
+    the results of tasks pass through the JVM. With `buckets` they are in key files instead. With `errors` every
+    violation is written there, not only the first ones. With `notes` each written fragment is recorded there, so that
+    the driver can delete the fragments of a task that returned no part. `patched` has the tables whose rows complete
+    those of a patch.
     """
 
     catalog_json: str
     targets: Mapping[str, DatasetVersion]
-    whole: bool = False
+    returns_rows: bool = False
     scratch: Scratch | None = None
     buckets: Buckets | None = None
     errors: Scratch | None = None
@@ -221,10 +222,10 @@ class _TypeRows:
         self.count += rows.num_rows
         self.is_good = self.is_good and is_good
         keyed = rows
-        if not self.shape.whole:
+        if not self.shape.returns_rows:
             keyed = rows.select(key_columns(self.entity)).set_column(0, "id", checked.comparable_ids)
         if self.keys is not None:
-            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.shape.whole)
+            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.shape.returns_rows)
         else:
             self.columns.append(keyed.append_column(LINE, integer_array(lines)))
         if self.is_good and self.entity.alias in self.shape.targets:

@@ -3,8 +3,8 @@
 In: an exception in a worker. Out: an equal Omnigraph error on the driver. A task fails by raising, so that Spark may
 retry it elsewhere, and Spark keeps only the text of the last attempt. So the worker raises `TaskFailure`, whose text is
 the encoded error between two marks, and the driver decodes it: an Omnigraph error has its class, code, hint and facts
-again, any other one becomes a `TaskError`. The traceback of the worker is a note. The text may quote values of the
-user's data, so the encoded error is JSON and can only name error classes that are loaded.
+again, any other one becomes a `TaskError`. The traceback of the worker is a note. The text may quote user data that
+imitates an encoded error: so it is decoded as JSON, never as a pickle, and only loaded error classes are created.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _explain(text: str, log: str) -> OmnigraphError:
 
 
 def _memory_hint(log: str) -> str:
-    return f"Make sure that there is enough memory, and run it again. Read {log} for details."
+    return f"Make sure that there is enough memory, and run the command or call again. Read {log} for details."
 
 
 def _spark_failed(reason: str, hint: str, log: str) -> TaskError:

@@ -113,6 +113,7 @@ def literal_text(value: ex.LiteralValue, value_type: ValueType) -> str:
         case bytes():
             return f"{len(value)} bytes"
         case tuple():
+            # With the type NULL, items are printed without a type.
             shown = [literal_text(item, NULL) for item in value[:_ITEMS_MAX]]
             return f"[{', '.join(shown)}{', …' if len(value) > _ITEMS_MAX else ''}]"
         case Decimal():

@@ -105,7 +105,7 @@ def _align(
 def _merge_type(base: Entity | None, ours: Entity | None, theirs: Entity | None) -> Entity | None:
     if base is None:
         if ours is not None and theirs is not None and _canonical(ours) != _canonical(theirs):
-            raise _DivergedError(f"both sides changed {ours.alias}, which their common state does not have")
+            raise _DivergedError(f"both sides added {ours.alias}, with different definitions")
         return ours or theirs
     if ours is None or theirs is None:
         remaining = ours or theirs

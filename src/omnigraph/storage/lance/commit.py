@@ -123,7 +123,7 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The rows do not change."""
     announce("dataset.compact", dataset.uri)
-    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_version_files(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with translate_errors("compact the dataset", dataset.uri):
         options: Any = {
@@ -199,7 +199,7 @@ def remove_escaped_dirs(location: Location) -> Iterator[None]:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
-    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_version_files(dataset.directory, dataset.version + 1)
     with translate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
@@ -209,7 +209,7 @@ def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
 
 def _commit_with(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
     """Call a function that commits with a copy of the handle, which becomes the new version."""
-    durability.delete_empty_versions(dataset.directory, dataset.version + 1)
+    durability.delete_empty_version_files(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with translate_errors(operation, dataset.uri):
         commit(native)

@@ -31,7 +31,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset
 from omnigraph.storage.lance.durability import StagedFile, fragment_files, make_durable
-from omnigraph.storage.lance.indexes import IndexSegment, stage_segment_drop
+from omnigraph.storage.lance.indexes import StagedSegment, stage_segment_drop
 from omnigraph.storage.lance.stage import StagedTransaction
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_backend, open_s3_store
@@ -181,7 +181,7 @@ def clone_rewritten(
         return Dataset(location, None, _commit_in_clone(clone, rewrite, location))
 
 
-def adopt_segment(segment: IndexSegment, clone: Location, dataset: Location) -> IndexSegment:
+def adopt_segment(segment: StagedSegment, clone: Location, dataset: Location) -> StagedSegment:
     """Move the files of a segment from the clone to the dataset or its branch; no version references them yet."""
     directory = f"{_INDICES}/{segment.native.uuid}"
     _move_objects(clone.child(directory), dataset.child(directory))

@@ -210,7 +210,7 @@ def find_newest_complete_version(directory: Location) -> int | None:
     return None if newest == max(sizes, default=0) else newest
 
 
-def delete_empty_versions(directory: Location, version: int) -> None:
+def delete_empty_version_files(directory: Location, version: int) -> None:
     """Delete the file of a version to commit, and those above it, if a power cut left them empty."""
     while directory.is_local and _delete_if_empty(directory, _version_path(directory, version)):
         version += 1
@@ -304,7 +304,7 @@ def _incomplete_file(directory: Location, file: StagedFile, size: int | None) ->
     facts: dict[str, Fact] = {"uri": uri, "expected": file.size_bytes, "actual": size}
     if size is None:
         return IncompleteFileError(
-            f"a written file is missing: {uri}",
+            f"staged file is missing: {uri}",
             code="file_missing",
             hint="Nothing was written. Check that every worker writes to the same store as this process, then retry.",
             facts=facts,

@@ -22,7 +22,12 @@ from omnigraph.base.failpoints import announce
 from omnigraph.schema.property_types import PLAIN_TEXT, STEM_LANGUAGES, IndexKind, TextOptions
 from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.durability import delete_empty_versions, index_files, make_durable, make_indexes_durable
+from omnigraph.storage.lance.durability import (
+    delete_empty_version_files,
+    index_files,
+    make_durable,
+    make_indexes_durable,
+)
 from omnigraph.storage.lance.stage import StagedTransaction
 from omnigraph.storage.lance.words import WordRules
 
@@ -86,8 +91,8 @@ class Unbuildable:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexSegment:
-    """The finished files of one part of an index, which no version references yet."""
+class StagedSegment:
+    """A built segment of an index, whose files no version references yet."""
 
     spec: IndexSpec
     fragment_ids: tuple[int, ...]
@@ -132,7 +137,7 @@ def has_vectors(dataset: Dataset, column: str, fragment_ids: Sequence[int] | Non
         return bool(scanner.to_table().num_rows)
 
 
-def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
+def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> StagedSegment:
     """Write the index files of some of the plan's fragments. Can be repeated; runs on any machine."""
     announce("index.build", dataset.uri)
     settings = dict(plan.settings)
@@ -149,13 +154,13 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
             **settings,
         )
     make_durable(dataset.directory, index_files(native))
-    return IndexSegment(plan.spec, tuple(fragment_ids), native)
+    return StagedSegment(plan.spec, tuple(fragment_ids), native)
 
 
-def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
+def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[StagedSegment]) -> Dataset:
     """Commit segments in one new version of the dataset; segments of other fragments are kept."""
     announce("dataset.index", dataset.uri)
-    delete_empty_versions(dataset.directory, dataset.version + 1)
+    delete_empty_version_files(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with translate_errors("commit an index", dataset.uri):
         native.commit_existing_index_segments(spec.name, spec.column, [segment.native for segment in segments])
@@ -165,19 +170,19 @@ def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[
 
 def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransaction:
     """Stage the transaction that removes segments from their indexes; other segments of an index are kept."""
-    with translate_errors("drop a part of an index", dataset.uri):
+    with translate_errors("drop segments of an index", dataset.uri):
         removed = [
             Index(
-                uuid=part.uuid,
+                uuid=segment.uuid,
                 name=index.name,
                 fields=list(index.fields),
-                dataset_version=part.dataset_version_at_last_update,
-                fragment_ids=part.fragment_ids,
-                index_version=part.index_version,
+                dataset_version=segment.dataset_version_at_last_update,
+                fragment_ids=segment.fragment_ids,
+                index_version=segment.index_version,
             )
             for index in dataset.native.describe_indices()
-            for part in index.segments
-            if part.uuid in uuids
+            for segment in index.segments
+            if segment.uuid in uuids
         ]
     operation = lance.LanceOperation.CreateIndex([], removed)
     return StagedTransaction.of(operation, dataset.version)
@@ -196,7 +201,7 @@ def _partition_settings(dataset: Dataset, column: str, fragment_ids: Sequence[in
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPart:
+class CommittedSegment:
     """One segment of an index, and the fragments that it covers."""
 
     uuid: str
@@ -214,7 +219,7 @@ class IndexDescription:
     segments: int
     fragment_ids: frozenset[int]
     size_bytes: int
-    parts: tuple[IndexPart, ...] = ()
+    parts: tuple[CommittedSegment, ...] = ()
     is_current: bool = True
     """Whether this release builds indexes with its parameters, apart from the options of a text index."""
     text: TextOptions = PLAIN_TEXT
@@ -223,7 +228,7 @@ class IndexDescription:
     """The number of texts or vectors in it, with deleted ones; 0 if they were not counted."""
 
     def has_parameters(self, text: TextOptions) -> bool:
-        """Return whether it is built as this release does with these options; queries do not use another index."""
+        """Return whether this release builds it the same way for these options. Queries use no other index."""
         return self.is_current and self.text == text
 
 
@@ -262,9 +267,9 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
             kind=_kind_of(index.index_type),
             lance_type=index.index_type,
             segments=len(index.segments),
-            fragment_ids=frozenset(number for part in index.segments for number in part.fragment_ids),
+            fragment_ids=frozenset(number for segment in index.segments for number in segment.fragment_ids),
             size_bytes=index.total_size_bytes or 0,
-            parts=tuple(IndexPart(part.uuid, frozenset(part.fragment_ids)) for part in index.segments),
+            parts=tuple(CommittedSegment(segment.uuid, frozenset(segment.fragment_ids)) for segment in index.segments),
             is_current=_has_current_parameters(index),
             text=_text_options(index),
         )

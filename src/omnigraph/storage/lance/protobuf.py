@@ -89,4 +89,4 @@ def _parse_varint(message: bytes, position: int) -> tuple[int, int]:
         if byte < 128:
             return value, position
         shift += 7
-    raise ProtobufError(f"number without an end before byte {position}")
+    raise ProtobufError(f"invalid varint: it does not end before byte {position}")
