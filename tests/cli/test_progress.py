@@ -22,15 +22,15 @@ def progress_after(seconds: float, done: int, *, is_last: bool = False) -> Progr
         tasks_done=done,
         tasks_total=10,
         rows=done * 1000,
-        bytes=done * 2_000_000,
-        bytes_total=20_000_000,
+        bytes=done * 2 * 1024**2,
+        bytes_total=20 * 1024**2,
         is_last=is_last,
     )
 
 
 def test_line_has_finished_work_speed_and_remaining_time() -> None:
-    assert describe(progress_after(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MB, 2.0 MB/s, 6 s left"
-    assert describe(progress_after(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
+    assert describe(progress_after(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MiB, 2.0 MiB/s, 6 s left"
+    assert describe(progress_after(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MiB, 2.0 MiB/s"
     assert describe(Progress(step="load", seconds=5.0, tasks_done=1, tasks_total=2)) == "load: 1/2 tasks, 5 s left"
     assert describe(Progress(step="load", seconds=5.0, tasks_done=0, tasks_total=2)) == "load: 0/2 tasks"
     assert (
@@ -81,23 +81,23 @@ def test_single_task_prints_the_bytes_so_far(monkeypatch: pytest.MonkeyPatch) ->
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=False) as report:
-        for seconds, size, done in ((2.0, 2_000_000, 0), (4.0, 4_000_000, 0), (5.0, 8_000_000, 1)):
+        for seconds, size, done in ((2.0, 2, 0), (4.0, 4, 0), (5.0, 8, 1)):
             report(
                 Progress(
                     step="load",
                     seconds=seconds,
                     tasks_done=done,
                     tasks_total=1,
-                    rows=size // 1000,
-                    bytes=size,
-                    bytes_total=8_000_000,
+                    rows=size * 1000,
+                    bytes=size * 1024**2,
+                    bytes_total=8 * 1024**2,
                     is_last=done == 1,
                 )
             )
     assert stderr.getvalue().splitlines() == [
-        "load: 0/1 task, 2,000 rows, 2.0 MB, 1.0 MB/s, 6 s left",
-        "load: 0/1 task, 4,000 rows, 4.0 MB, 1.0 MB/s, 4 s left",
-        "load: 1/1 task, 8,000 rows, 8.0 MB, 1.6 MB/s",
+        "load: 0/1 task, 2,000 rows, 2.0 MiB, 1.0 MiB/s, 6 s left",
+        "load: 0/1 task, 4,000 rows, 4.0 MiB, 1.0 MiB/s, 4 s left",
+        "load: 1/1 task, 8,000 rows, 8.0 MiB, 1.6 MiB/s",
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from omnigraph.base.display import format_count
+from omnigraph.base.display import format_bytes, format_count
 from omnigraph.base.progress import Progress, Report, ignore_progress
 
 _SECONDS_BEFORE: Final = 1.0
@@ -41,8 +41,8 @@ def describe(progress: Progress) -> str:
     if progress.rows is not None:
         parts.append(format_count(progress.rows, "row"))
     if progress.bytes:
-        parts.append(f"{progress.bytes / 1e6:,.1f} MB")
-        parts.append(f"{progress.bytes / 1e6 / seconds:,.1f} MB/s")
+        parts.append(format_bytes(progress.bytes))
+        parts.append(f"{format_bytes(int(progress.bytes / seconds))}/s")
     remaining = seconds_remaining(progress)
     if remaining is not None and not progress.is_last:
         parts.append(f"{remaining:,.0f} s left")

@@ -40,6 +40,27 @@ def test_drift_exits_with_3_and_names_the_command(graph: Path, directory: Path) 
         assert "error: " not in outcome.stderr
 
 
+def test_quiet_prints_only_what_is_left(graph: Path, directory: Path) -> None:
+    """The documented line for cron: its mail names the problem and the command."""
+    command = ["maintain", "graph.omni", "--confirm", "--quiet"]
+    opened = og.open(str(graph))
+    opened.mutate('query m() { insert Person { slug: "a" } }')
+    assert run_in_process(*command, cwd=directory).stderr == ""
+    lance.dataset(str(graph / opened.snapshot().tables["node:Person"].path)).delete("slug = 'a'")
+    outcome = run_in_process(*command, cwd=directory)
+    assert (outcome.exit_code, outcome.stdout) == (3, "")
+    (line,) = outcome.stderr.splitlines()
+    assert line.startswith("left: node:Person: suspicious")
+    assert line.endswith("; omnigraph repair graph.omni")
+    as_json = run_in_process(*command, "--json", cwd=directory)
+    assert (as_json.exit_code, as_json.stderr) == (3, "")
+
+
+def test_help_of_confirm_names_what_runs_without_it(directory: Path) -> None:
+    text = " ".join(run_in_process("maintain", "--help", cwd=directory).stdout.split())
+    assert "Without it, no file is deleted; recovery and optimize still run." in text
+
+
 def test_invalid_policy_is_rejected(graph: Path, directory: Path) -> None:
     outcome = run_in_process("maintain", "graph.omni", "--keep", "0", cwd=directory)
     assert outcome.exit_code == 2

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,7 +15,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import format_bytes, format_count
 from omnigraph.base.errors import ConflictError, StorageError
 from omnigraph.cli.command import Capability, command
-from omnigraph.cli.commands.cleanup import Confirm, Keep, OlderThan
+from omnigraph.cli.commands.cleanup import Keep, OlderThan
 from omnigraph.cli.commands.optimize import MaxTasks
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_command, render_hint
@@ -36,6 +37,12 @@ Every = Annotated[
 Branches = Annotated[
     list[str] | None,
     typer.Option("--branch", metavar="NAME", help="Optimize only this branch. Repeatable. Default: where needed."),
+]
+Confirm = Annotated[
+    bool,
+    typer.Option(
+        "--confirm", help="Delete the files. Without it, no file is deleted; recovery and optimize still run."
+    ),
 ]
 NoCleanup = Annotated[bool, typer.Option("--no-cleanup", help="Delete nothing and do not show what cleanup would do.")]
 
@@ -116,12 +123,10 @@ def maintain(
         output.notify("stopped")
         return
     results = run_once()
-    lines = [
-        line
-        for graph, result in zip(graphs, results, strict=True)
-        for line in (*graph.heading, *_lines(result, graph.arguments, confirmed=confirm))
-    ]
-    output.show(lambda: document(results), notices=lines)
+    pairs = list(zip(graphs, results, strict=True))
+    output.show(lambda: document(results), notices=_all_lines(pairs, partial(_lines, confirmed=confirm)))
+    if output.context.obj.quiet and not output.as_json:  # cron and systemd show what is left, and nothing else
+        sys.stderr.writelines(f"{line}\n" for line in _all_lines(pairs, _left_lines))
     if any(result.errors for result in results):
         raise typer.Exit(ExitCode.ERROR)
     if any(result.needs_repair for result in results):
@@ -148,7 +153,18 @@ def _repeat(
         return
 
 
-def _lines(result: MaintainResult, graph: tuple[str, ...] | None, *, confirmed: bool) -> Iterator[str]:
+def _all_lines(
+    pairs: Sequence[tuple[LocatedGraph, MaintainResult]],
+    describe: Callable[[MaintainResult, tuple[str, ...]], Iterator[str]],
+) -> Iterator[str]:
+    """Yield the lines of every graph that has some, below its heading."""
+    for graph, result in pairs:
+        lines = list(describe(result, graph.arguments))
+        if lines:
+            yield from (*graph.heading, *lines)
+
+
+def _lines(result: MaintainResult, graph: tuple[str, ...], *, confirmed: bool) -> Iterator[str]:
     yield f"before: {format_count(len(result.problems), 'finding')}"
     if result.recovered:
         yield f"recovered {format_count(len(result.recovered), 'interrupted write')}; see `omnigraph recovery list`"
@@ -158,11 +174,16 @@ def _lines(result: MaintainResult, graph: tuple[str, ...] | None, *, confirmed: 
     if not result.optimized:
         yield "optimize: nothing to do"
     yield from _cleanup_lines(result, confirmed=confirmed)
+    yield from _left_lines(result, graph)
+    yield f"runner: {result.runner}"
+
+
+def _left_lines(result: MaintainResult, graph: tuple[str, ...]) -> Iterator[str]:
+    """Yield the failed tables and what is left, with the command that fixes it."""
     yield from (f"error: {error}" for error in result.errors)
     for finding in result.left:
         fix = render_command(finding.fix, graph)
         yield f"left: {finding.where or finding.check}: {finding.message}" + (f"; {fix}" if fix else "")
-    yield f"runner: {result.runner}"
 
 
 def _cleanup_lines(result: MaintainResult, *, confirmed: bool) -> Iterator[str]:

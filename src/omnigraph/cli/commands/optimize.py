@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.base.display import format_bytes
+from omnigraph.base.hints import action, hint
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
@@ -99,7 +100,8 @@ def optimize(
     rows = (*result.tables, result.manifest)
     document = optimize_output(location.uri, branch, result, render_hint, dry_run=dry_run)
     field_rows = [_with_text(fields) for fields in document["tables"]]
-    table_rows = [*(_as_row(row, dry_run=dry_run) for row in rows), *_total(rows)]
+    repair = render_hint(hint("{}", action("repair")), target.arguments)
+    table_rows = [*(_as_row(row, repair, dry_run=dry_run) for row in rows), *_total(rows)]
     output.show(lambda: document, TITLES, table_rows, fields=field_rows[0], field_rows=field_rows)
     _print_errors_and_pending(rows, output)
     if result.commit is not None:
@@ -108,7 +110,7 @@ def optimize(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
+def _as_row(row: TableOptimizeStats, repair: str, *, dry_run: bool) -> dict[str, Any]:
     changed = row.fragments_removed or row.fragments_added
     return {
         "table_key": row.table_key,
@@ -116,7 +118,7 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
         "bytes": f"{format_bytes(row.bytes_before)} -> {format_bytes(row.bytes_after)}" if changed else "",
         "indexes_folded": ", ".join(row.indexes_folded),
         "indexes_built": ", ".join(row.indexes_built),
-        "result": _result(row, dry_run=dry_run),
+        "result": _result(row, repair, dry_run=dry_run),
     }
 
 
@@ -144,12 +146,13 @@ def _with_text(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
+def _result(row: TableOptimizeStats, repair: str, *, dry_run: bool) -> str:
     if row.error is not None:
         return "failed"
     if row.skipped is not None:
-        is_drift = row.skipped.value == "DriftNeedsRepair"
-        return f"skipped: {row.skipped.value}" + (", run `omnigraph repair`" if is_drift else "")
+        if row.skipped.value == "DriftNeedsRepair":
+            return f"skipped: an external tool changed it, run {repair}"
+        return f"skipped: {row.skipped.value}"
     if dry_run:
         planned = row.fragments_removed or row.indexes_folded or row.indexes_built or row.stripped
         return "planned" if planned else "nothing to do"
