@@ -22,6 +22,7 @@ from tests.style.source import SourceFile, python_sources
 CALLS: Final[dict[str, tuple[str | None, str]]] = {
     "omnigraph.base.actors": ("Graph.mutate", "mutate"),
     "omnigraph.base.text_files": ("init", "init"),
+    "omnigraph.client.export": ("Graph.export", "export"),
     "omnigraph.client.http": ("connect", "query"),
     "omnigraph.cluster.addressing": ("Cluster.open", "query"),
     "omnigraph.engine.limits": ("Graph.query", "query"),

@@ -44,7 +44,7 @@ def _required(command: OmnigraphCommand) -> list[str]:
     words: list[str] = []
     for parameter in command.params:
         if parameter.required:
-            value = "bash" if parameter.metavar == "SHELL" else "x"
+            value = {"SHELL": "bash", "ENTITY": "node"}.get(parameter.metavar or "", "x")
             words += [value] if parameter.param_type_name == "argument" else [parameter.opts[0], value]
     return words
 

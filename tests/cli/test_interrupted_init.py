@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 from pathlib import Path
@@ -119,6 +120,26 @@ def _assert_only_a_graph(directory: Path) -> None:
     assert names == {"__manifest", "nodes", "edges"}
     assert len(list((directory / "graph.omni" / "nodes").iterdir())) == 2
     assert len(list((directory / "graph.omni" / "edges").iterdir())) == 1
+
+
+def test_a_slow_end_is_announced_on_a_terminal(directory: Path, tmp_path: Path) -> None:
+    gate, (terminal, other_end) = tmp_path / "gate", pty.openpty()
+    with subprocess.Popen(
+        [OMNIGRAPH, *INIT],
+        cwd=directory,
+        env=environment({"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INIT_TABLE_BEFORE}=hold:{gate}"}),
+        stdout=subprocess.DEVNULL,
+        stderr=other_end,
+    ) as process:
+        os.close(other_end)
+        _wait_for(gate.with_name("gate.reached"))
+        os.kill(process.pid, signal.SIGINT)
+        shown = b""
+        while b"press Ctrl-C again to stop immediately" not in shown:
+            shown += os.read(terminal, 1_000)
+        gate.touch()
+        assert process.wait(SECONDS_MAX) == 128 + signal.SIGINT
+    os.close(terminal)
 
 
 def _wait_for(path: Path) -> None:

@@ -63,6 +63,8 @@ COMMANDS: Final = {
     "commit changes": ["HEAD", GRAPH],
     "changes poll": [GRAPH],
     "diff": ["HEAD", "main", GRAPH],
+    "blob stat": ["node", "Person", "ada", "photo", GRAPH],
+    "blob get": ["node", "Person", "ada", "photo", GRAPH, "--out", "ada.bin"],
     "log": [GRAPH],
     "index status": [GRAPH],
     "recovery list": [GRAPH],
@@ -91,9 +93,10 @@ def test_every_command_has_arguments() -> None:
 
 
 def test_commands_import_no_unused_package(directory: Path) -> None:
-    schema = (directory / "schema.pg").read_text()
+    schema = (directory / "schema.pg").read_text().replace("age: I32?", "age: I32?  photo: Blob?")
+    (directory / "schema.pg").write_text(schema)
     (directory / "next.pg").write_text(schema.replace("age: I32?", "age: I32?  email: String?"))
-    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "ada"}}\n')
+    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "ada", "photo": "base64:aGk="}}\n')
     program = (
         "import contextlib, io, json, sys\n"
         "from omnigraph.cli.pandas_import import hide_pandas\n"

@@ -16,11 +16,13 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Final, NoReturn
 
+from omnigraph.base.interrupts import received_signals
 from omnigraph.cli.flags import Flags, parse_flags
 from omnigraph.cli.pandas_import import hide_pandas
 
 BROKEN_PIPE_EXIT_CODE: Final = 128 + signal.SIGPIPE
 INTERRUPT_AGAIN_SECONDS: Final = 0.05
+INTERRUPT_SLOW_SECONDS: Final = 1.0
 
 
 def main() -> None:
@@ -42,7 +44,8 @@ def main() -> None:
     except KeyboardInterrupt as interrupt:
         # A command that knows what an interrupted operation left adds it as a note.
         sys.stderr.write(": ".join(["interrupted", *getattr(interrupt, "__notes__", ())]) + "\n")
-        exit_code = 128 + (_received_signals[0] if _received_signals else signal.SIGINT)
+        # The first signal sets the exit code: later ones only repeat the request.
+        exit_code = 128 + (received_signals[0] if received_signals else signal.SIGINT)
     except BrokenPipeError:
         exit_code = BROKEN_PIPE_EXIT_CODE
     _flush_stdout()
@@ -55,16 +58,15 @@ def serve() -> None:
     main()
 
 
-_received_signals: Final[list[int]] = []
-"""The signals that this process received, oldest first.
-
-The first one sets the exit code: later ones only repeat the request. `_interrupt_again` raises the newest one, whose
-exception Python has just ignored.
-"""
-
-
 def _interrupt(number: int, _: FrameType | None) -> None:
-    _received_signals.append(number)
+    if not received_signals and sys.stderr.isatty():
+        from threading import Timer
+
+        text = b"interrupting: the running tasks end first; press Ctrl-C again to stop immediately\n"
+        timer = Timer(INTERRUPT_SLOW_SECONDS, os.write, (sys.stderr.fileno(), text))
+        timer.daemon = True
+        timer.start()
+    received_signals.append(number)
     raise KeyboardInterrupt
 
 
@@ -75,7 +77,7 @@ def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         return
     from threading import Timer
 
-    timer = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_received_signals[-1],))
+    timer = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (received_signals[-1],))
     timer.daemon = True
     timer.start()
 
@@ -125,7 +127,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     except BrokenPipeError:
         raise
     except Exception as defect:
-        if _received_signals:  # an interrupted library may raise any exception
+        if received_signals:  # an interrupted library may raise any exception
             raise KeyboardInterrupt from defect
         return show_defect(defect, flags)
     else:

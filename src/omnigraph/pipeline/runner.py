@@ -21,6 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
 from omnigraph.base.hints import CAUSE, hint
+from omnigraph.base.interrupts import raise_if_interrupted
 from omnigraph.base.progress import Progress, Report, ignore_progress
 from omnigraph.base.threads import thread_pool
 
@@ -169,6 +170,7 @@ class LocalRunner:
                 running = set(futures)
                 while running:
                     done, running = wait(running, limits.PROGRESS_SECONDS, FIRST_COMPLETED)
+                    raise_if_interrupted()
                     for future in done:
                         if not isinstance(future.exception(), CancelledError):  # the error of another task follows
                             progress.add(numbers[future], future.result())

@@ -16,6 +16,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
+from omnigraph.base.interrupts import raise_if_interrupted
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.group import has_writer, share_lease
 from omnigraph.graph.coordination.intent import delete_intent, write_intent
@@ -186,6 +187,7 @@ class _Session:
             checked = self._check(request, staged)
             if self.graph_lease is not None:
                 self.graph_lease.hold()
+            raise_if_interrupted()
         if checked is None:
             return None
         failpoint(Failpoint.CHECKED)
