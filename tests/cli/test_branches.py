@@ -200,10 +200,12 @@ def test_merge(form: tuple[str, ...], diverged: Path, update_golden: bool) -> No
     assert ages(diverged) == ({"x": 2, "y": 1, "z": 2} if is_resolved else {"x": 1, "y": 1, "z": None})
 
 
-def test_decision_for_each_entity(diverged: Path) -> None:
+@pytest.mark.parametrize("prefix", ["", "node:"])
+def test_decision_for_each_entity(prefix: str, diverged: Path) -> None:
     planned = json.loads(branch(diverged, "merge", "b", "--dry-run", "--json").stdout)
     for conflict in planned["merge_conflicts"]:
         conflict["take"] = "ours"
+        conflict["type_name"] = prefix + conflict["type_name"]
     (diverged / "decided.json").write_text(json.dumps(planned), encoding="utf-8")
     done = branch(diverged, "merge", "b", "--resolve", "decided.json", "--delete-branch", "--json")
     document = json.loads(done.stdout)
@@ -222,6 +224,7 @@ def test_decision_for_each_entity(diverged: Path) -> None:
         (("--resolve", "nowhere.json"), "merge_decisions"),
         (("--resolve", "bad.json"), "merge_decisions"),
         (("--resolve", "strange.json"), "merge_decisions"),
+        (("--resolve", "kind.json"), "type_kind"),
         (("--resolve", "both.json"), "merge_decisions"),
         (("--resolve", "bare.json"), "merge_decisions"),
         (("--resolve", "idle.json"), "merge_decisions"),
@@ -235,6 +238,7 @@ def test_invalid_options_for_conflicts(arguments: tuple[str, ...], code: str, di
     (diverged / "bad.json").write_text('[{"entity_id": "x", "take": "ours"}]', encoding="utf-8")
     strange = '[{"entity_kind": "node", "type_name": "Robot", "entity_id": "x", "take": "ours"}]'
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
+    (diverged / "kind.json").write_text(strange.replace("Robot", "edge:Robot"), encoding="utf-8")
     person = {"entity_kind": "node", "type_name": "Person"}
     both = [{**person, "entity_id": "x", "take": side} for side in ("ours", "theirs")]
     (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")

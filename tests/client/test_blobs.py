@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import omnigraph as og
 from omnigraph.client import blobs
@@ -55,6 +56,16 @@ def test_parts(
         assert (stream.getvalue(), file.read_bytes(), written.file) == (content, content, str(file))
     assert documents[0] == documents[1]
     assert documents[0].size_bytes == len(content)
+
+
+def test_type_is_named_by_its_alias(clients: tuple[og.Graph, list[GraphClient]]) -> None:
+    call = CALLS["empty"]
+    for client in clients[1]:
+        tags = {client.find_blob(structs.replace(call, type=name)).tag for name in ("Photo", "node:Photo")}
+        assert len(tags) == 1
+        with pytest.raises(og.OmnigraphError, match="'edge:Photo' is not a node type") as caught:
+            client.find_blob(structs.replace(call, type="edge:Photo"))
+        assert caught.value.code == "type_kind"
 
 
 def test_a_write_between_two_parts(clients: tuple[og.Graph, list[GraphClient]]) -> None:

@@ -18,6 +18,7 @@ from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError, Usag
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_named_commit, read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.schema.catalog import type_alias
 from omnigraph.wire.commits import (
     BranchCreateOutput,
     BranchDeleteOutput,
@@ -167,8 +168,8 @@ class LocalGraph:
         """Return a blob, whose bytes are read later."""
         from omnigraph.graph.rows.blobs import find_blob
 
-        type_name = f"{parameters.entity}:{parameters.type.strip()}"
-        return find_blob(self._read(parameters), type_name, parameters.id, parameters.property)
+        alias = type_alias(parameters.entity, parameters.type.strip())
+        return find_blob(self._read(parameters), alias, parameters.id, parameters.property)
 
     def list_graphs(self) -> GraphListResponse:
         """Return this graph: a process opens one."""

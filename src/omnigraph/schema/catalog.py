@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.base.display import did_you_mean
-from omnigraph.base.errors import NotFoundError
+from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
@@ -297,6 +297,20 @@ class Catalog(Struct, frozen=True, kw_only=True, dict=True):
 def edge_lookup_name(name: str) -> str:
     """Return an edge's name with a lower-case first letter."""
     return name[:1].lower() + name[1:]
+
+
+def type_alias(kind: str, name: str) -> str:
+    """Return the alias of a type of a kind from its name or alias; raise for an alias of the other kind."""
+    if name.startswith(f"{kind}:"):
+        return name
+    if name.startswith(tuple(f"{other.value}:" for other in TypeKind)):
+        raise UsageError(
+            f"'{name}' is not {'an edge' if kind == TypeKind.EDGE.value else 'a node'} type",
+            code="type_kind",
+            hint=f"Pass the name of a type of this kind, or the other kind: expected `{kind}:` or no prefix.",
+            facts={"type": name, "entity_kind": kind},
+        )
+    return f"{kind}:{name}"
 
 
 def display_order(alias: str) -> tuple[bool, str]:

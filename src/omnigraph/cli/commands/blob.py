@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 EntityKind = Annotated[
     Literal["node", "edge"], typer.Argument(metavar="ENTITY", help="node or edge.", show_default=False)
 ]
-TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="The type of the entity.", show_default=False)]
+TypeName = Annotated[
+    str,
+    typer.Argument(metavar="TYPE", help="The type of the entity, such as Person or node:Person.", show_default=False),
+]
 EntityId = Annotated[str, typer.Argument(metavar="ID", help="The id of the entity.", show_default=False)]
 PropertyName = Annotated[str, typer.Argument(metavar="PROPERTY", help="The Blob property.", show_default=False)]
 Out = Annotated[str | None, typer.Option("--out", metavar="FILE", help="A file, local or on S3. Default: stdout.")]

@@ -16,7 +16,7 @@ from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
-from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog import Catalog, type_alias
 from omnigraph.storage.location import Location
 
 _NAMED_MAX: Final = 10
@@ -102,6 +102,9 @@ def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resol
 
 def _table_name(name: str, catalog: Catalog) -> str:
     """Return the alias of a type; one that the target lacks can be a type of the source."""
+    kind, _, rest = name.partition(":")
+    if ":" in rest and name.startswith(("node:", "edge:")):
+        name = type_alias(kind, rest)  # a decision of the command line or a server: its kind, then a name or alias
     try:
         return catalog.require_type(name).alias
     except NotFoundError:

@@ -52,6 +52,17 @@ SPELLINGS = [
 ]
 
 
+def test_alias_names_the_same_type() -> None:
+    names = [b'"type":"%s"', b' "type" : "%s"']
+    lines = [PERSON, *(PERSON.replace(b'"type":"Person"', name % b"node:Person") for name in names)]
+    ends = b',"from":"ada","to":"ada"}'
+    lines += [b'{"edge":"%s"' % name + ends for name in (b"Knows", b"edge:Knows", b"edge:knows")]
+    block = parse_block(b"\n".join(lines), CATALOG)
+    values = rows(block)
+    assert (block.bad, [values[line][0] for line in range(6)]) == ((), ["Person"] * 3 + ["Knows"] * 3)
+    assert values[0][1] == values[1][1] == values[2][1]
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_the_way_a_record_is_written_does_not_matter(spelling: bytes) -> None:
     (name, row) = rows(parse_block(spelling, CATALOG))[0]
@@ -121,6 +132,9 @@ def test_a_record_over_two_lines_is_two_bad_lines() -> None:
     [
         (b'{"type":"Persn"}', "unknown node type 'Persn': did you mean 'Person'?"),
         (b'{"edge":"X"}', "unknown edge type 'X'"),
+        (b'{"type":"node:Persn"}', "unknown node type 'node:Persn': did you mean 'Person'?"),
+        (b'{"type":"edge:Knows"}', "'edge:Knows' is not a node type: expected it in 'edge'"),
+        (b'{"edge":"node:Person"}', "'node:Person' is not an edge type: expected it in 'type'"),
         (b'[{"type":"Person"}]', "write one complete object per line, without an array around them"),
     ],
 )

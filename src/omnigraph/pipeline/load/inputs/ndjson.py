@@ -33,7 +33,7 @@ from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks, text_bytes
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 
-_PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
+_PREFIX: Final = re.compile(rb'\{"(type|edge)":"((?:node:|edge:)?[A-Za-z_][A-Za-z0-9_]*)"')
 _COMPARED_MAX: Final = 60
 _BLANK: Final = re.compile(rb"\s*")
 _NAME_END: Final = re.compile(rb'"\s*:')
@@ -246,7 +246,12 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
     entity = _find_type(catalog, is_edge, name)
     if entity is None:
         kind, types = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
-        suggestion = _suggestion(name[:_COMPARED_MAX], tuple(entity_type.name for entity_type in types))
+        other, member = ("node", "type") if is_edge else ("edge", "edge")
+        if name.startswith(f"{other}:"):
+            message = f"'{name}' is not {'an edge' if is_edge else 'a node'} type: expected it in '{member}'"
+            return BadLine(line, Rule.UNKNOWN_TYPE, message, name)
+        compared = name.removeprefix(f"{kind}:")[:_COMPARED_MAX]
+        suggestion = _suggestion(compared, tuple(entity_type.name for entity_type in types))
         return BadLine(line, Rule.UNKNOWN_TYPE, f"unknown {kind} type '{name}'{suggestion}", name)
     clash = sorted(set(members) & {FROM, TO}) if is_edge else []
     if clash:
@@ -287,7 +292,8 @@ def _suggestion(name: str, type_names: tuple[str, ...]) -> str:
 
 
 def _find_type(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:
-    return catalog.edge_named(name) if is_edge else catalog.node_named(name)
+    """Return the type of a name or alias, `Person` or `node:Person`."""
+    return catalog.edge_named(name.removeprefix("edge:")) if is_edge else catalog.node_named(name.removeprefix("node:"))
 
 
 def _shown(text: bytes) -> str:
