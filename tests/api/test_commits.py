@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,36 @@ def test_feed_is_a_sequence(tmp_path: Path) -> None:
     changes = feed[1].changes
     assert [change.id for change in changes] == [change.id for change in changes] == ["a"]
     assert repr(changes).splitlines()[0] == "EntityChanges"
+    assert isinstance(changes, Sequence)
+    assert (len(changes), changes[0].id, changes[-1:][0].id, bool(changes)) == (1, "a", "a", True)
+    assert (len(graph.diff("HEAD", "main")), bool(graph.diff("HEAD", "main"))) == (0, False)
     assert "<td>node:P</td><td>a</td><td>inserted</td>" in changes._repr_html_()
+
+
+def test_changes_are_read_once_if_they_are_kept() -> None:
+    names = ("a", "b", "c")
+    reads: list[int] = []
+
+    def read() -> Iterator[og.types.EntityChange]:
+        reads.append(0)
+        for name in names:
+            reads[-1] += 1
+            yield og.types.EntityChange(
+                table="node:P",
+                table_id="T",
+                id=name,
+                kind=og.types.ChangeKind.INSERTED,
+                before=None,
+                after={},
+                properties=(),
+            )
+
+    changes = og.types.EntityChanges(read)
+    assert (bool(changes), next(iter(changes)).id, reads) == (True, "a", [1, 1])
+    assert [change.id for change in changes] == [change.id for change in changes] == [*names]
+    assert reads == [1, 1, 3, 3]
+    assert [change.id for change in list(changes)] == [change.id for change in changes[::-1]][::-1] == [*names]
+    assert (len(changes), changes.index(changes[1]), reads) == (3, 1, [1, 1, 3, 3, 3])
 
 
 def test_one_operation_has_one_type(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -146,6 +148,22 @@ def test_representations(tmp_path: Path) -> None:
         assert html.endswith("</table>")
     assert "&lt;p00&gt;" in result._repr_html_()
     assert "4 more rows" in repr(result)
+
+
+def test_representations_use_the_names_of_members() -> None:
+    kinds = {og.Graph, og.RemoteGraph, *(getattr(types, name) for name in types.__all__)}
+    shown = [kind for kind in kinds if isinstance(kind, type) and "summary" in vars(kind)]
+    assert len(shown) > 25
+    for kind in shown:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(vars(kind)["summary"])))
+        literals = [
+            key.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Dict)
+            for key in node.keys
+            if isinstance(key, ast.Constant)
+        ]
+        assert not set(literals) - set(dir(kind)), kind.__name__
 
 
 def test_results_are_arrow_streams(tmp_path: Path) -> None:

@@ -97,7 +97,10 @@ def test_history(both: Both) -> None:
     assert _shown(served.get_commit(head)) == _shown(graph.get_commit(head))
     assert list(served.diff("HEAD")) == _known(graph.diff("HEAD"))
     assert list(served.diff("main", "review")) == _known(graph.diff("main", "review"))
+    changes = served.diff("main", "review")
+    assert (len(changes), changes[-1:]) == (len(graph.diff("main", "review")), list(changes)[-1:])
     direct, remote = graph.changes(), served.changes()
+    assert len(remote[-1].changes) == len(direct[-1].changes)
     assert (remote.cursor, remote.has_more) == (direct.cursor, direct.has_more)
     assert [list(block.changes) for block in remote] == [_known(block.changes) for block in direct]
     page = served.changes(limit=1)

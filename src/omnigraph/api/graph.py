@@ -159,9 +159,9 @@ class Graph(Displayed):
     Example:
         >>> graph
         Graph
-          uri     ...people.omni
-          branch  main
-          commit  ...
+          uri       ...people.omni
+          branch    main
+          snapshot  commit ...
     """
 
     location: Location
@@ -208,7 +208,7 @@ class Graph(Displayed):
         self.close()
 
     def summary(self) -> Mapping[str, object]:
-        return {"uri": self.uri, "branch": self.branch, "commit": self.snapshot().head}
+        return {"uri": self.uri, "branch": self.branch, "snapshot": f"commit {self.snapshot().head}"}
 
     # Reading
 
@@ -809,6 +809,9 @@ class Graph(Displayed):
 
     def diff(self, left: str, right: str | None = None) -> EntityChanges:
         """Return the changes from one branch or commit to another; with one commit, what it changed.
+
+        The result is a sequence. A loop reads the changes one after the other; `len`, `list`, an index and a slice
+        read all of them once and keep them in memory.
 
         Args:
             left: A branch or commit. Without `right`, a commit of the branch, compared with its first parent.

@@ -43,7 +43,7 @@ class PreparedQuery(Displayed):
     """The embedding provider of the graph, for runs that name no other."""
 
     def summary(self) -> Mapping[str, object]:
-        return {"graph": self.location.uri, "branch": self.branch, "text": self.source.text}
+        return {"location": self.location.uri, "branch": self.branch, "source": self.source.text}
 
     def run(
         self,

@@ -280,9 +280,9 @@ class CleanupResult(Displayed):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "dry run": self.dry_run,
-            "files": f"{self.files_removed:,}",
-            "bytes": f"{self.bytes_removed:,}",
+            "dry_run": self.dry_run,
+            "files_removed": f"{self.files_removed:,}",
+            "bytes_removed": f"{self.bytes_removed:,}",
             **{f"{row.table_key} on {row.branch}": row.error or f"{row.files_removed:,} files" for row in self.tables},
         }
 

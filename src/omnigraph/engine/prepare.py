@@ -128,7 +128,7 @@ class ExplainResult(Displayed):
     """The steps as values."""
 
     def summary(self) -> Mapping[str, object]:
-        return {"query": self.query_name, "plan": self.text}
+        return {"query_name": self.query_name, "text": self.text}
 
     def __str__(self) -> str:
         return self.text

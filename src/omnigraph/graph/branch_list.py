@@ -45,8 +45,8 @@ class BranchStatus(DisplayedRow):
         return self.head is not None
 
     def summary(self) -> Mapping[str, object]:
-        state = {"commit": self.head.id, "ahead": self.ahead, "behind": self.behind} if self.head else {}
-        return {"name": self.record.name, **state, "error": self.error}
+        state = {"head": self.head.id, "ahead": self.ahead, "behind": self.behind} if self.head else {}
+        return {"record": self.record.name, **state, "error": self.error}
 
 
 def list_branches(root: Location) -> tuple[BranchStatus, ...]:

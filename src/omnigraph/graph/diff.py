@@ -12,11 +12,11 @@ was dropped with its values raises an error. Nothing here writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,14 +77,38 @@ class EntityChange(DisplayedRow):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EntityChanges(Displayed):
-    """Changes of nodes and edges, read while they are iterated. Each iteration reads them again."""
+class EntityChanges(Displayed, Sequence[EntityChange]):
+    """A sequence of changes of nodes and edges.
+
+    A loop reads them one after the other, again in each loop. `len`, `list`, an index and a slice read all of them once
+    and keep them in memory.
+    """
 
     read: Callable[[], Iterator[EntityChange]]
     """Returns the changes from the first one on."""
+    _retained: list[EntityChange] = field(default_factory=list, init=False, compare=False)
+    """All of them, once `len`, an index or a slice has read them."""
 
     def __iter__(self) -> Iterator[EntityChange]:
-        return self.read()
+        yield from self._retained or self.read()  # when the first is requested: `list` calls `len` before
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+    def __len__(self) -> int:
+        return len(self._read_all())
+
+    @overload
+    def __getitem__(self, index: int) -> EntityChange: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[EntityChange]: ...
+    def __getitem__(self, index: int | slice) -> EntityChange | Sequence[EntityChange]:
+        return self._read_all()[index]
+
+    def _read_all(self) -> list[EntityChange]:
+        if not self._retained:
+            self._retained[:] = self.read()
+        return self._retained
 
     def __repr__(self) -> str:
         first = list(islice(self, LINES_MAX - 1))

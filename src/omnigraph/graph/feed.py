@@ -60,7 +60,9 @@ class CommitChanges(DisplayedRow):
     """What it did to nodes and edges, under the new names of types and properties."""
 
     def summary(self) -> Mapping[str, object]:
-        return {**self.commit.summary(), "schema_steps": len(self.schema_steps)}
+        commit = self.commit
+        shown = f"{commit.id} ({commit.operation.value} by {commit.actor})"
+        return {"commit": shown, "schema_steps": len(self.schema_steps)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,7 +78,7 @@ class ChangeFeed(Displayed, Sequence[CommitChanges]):
 
     def summary(self) -> Mapping[str, object]:
         commits: dict[str, object] = {change.commit.id: change.commit.operation.value for change in self.commits}
-        return {"cursor": self.cursor, "has more": self.has_more, **commits}
+        return {"cursor": self.cursor, "has_more": self.has_more, **commits}
 
     def __len__(self) -> int:
         return len(self.commits)

@@ -88,7 +88,7 @@ class SchemaPlan(Displayed):
     def summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch,
-            "can apply": self.can_apply,
+            "can_apply": self.can_apply,
             **{f"step {number}": planned.step.describe() for number, planned in enumerate(self.steps, 1)},
             **{f"unsupported {number}": change.describe() for number, change in enumerate(self.unsupported, 1)},
         }

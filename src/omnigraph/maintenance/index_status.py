@@ -130,7 +130,7 @@ class IndexCoverage(DisplayedRow):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "table": self.table_key,
+            "table_key": self.table_key,
             "column": self.column,
             "kind": self.kind.value if self.kind else None,
             "state": self.state.value,

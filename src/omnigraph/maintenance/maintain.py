@@ -81,7 +81,7 @@ class MaintainResult(Displayed):
             "problems": len(self.problems),
             "recovered": len(self.recovered),
             "optimized": ", ".join(self.optimized) or None,
-            "files deleted": None if self.cleaned is None else sum(row.files_removed for row in self.cleaned),
+            "cleaned": None if self.cleaned is None else f"{sum(row.files_removed for row in self.cleaned):,} files",
             "left": len(self.left),
         }
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
-from omnigraph.base.display import Displayed
+from omnigraph.base.display import Displayed, format_count
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord, WriteOperation
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
@@ -85,9 +85,8 @@ class SchemaResult(Displayed):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "branch": self.plan.branch,
+            "plan": f"{format_count(len(self.plan.steps), 'step')} on {self.plan.branch}",
             "commit": None if self.commit is None else self.commit.id,
-            "steps": len(self.plan.steps),
         }
 
 

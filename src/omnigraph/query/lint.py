@@ -38,13 +38,12 @@ class LintReport(Displayed):
         return not self.errors
 
     def summary(self) -> Mapping[str, object]:
-        problems = {"error": self.errors, "warning": self.warnings}
         return {
-            "valid": self.is_valid,
+            "is_valid": self.is_valid,
             "queries": len(self.queries),
             **{
                 f"{kind} {number}": f"{problem.source}:{problem.line}: {problem.message}"
-                for kind, members in problems.items()
+                for kind, members in (("error", self.errors), ("warning", self.warnings))
                 for number, problem in enumerate(members, 1)
             },
         }

@@ -76,7 +76,7 @@ class MutationResult(Displayed):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "query": self.query_name,
+            "query_name": self.query_name,
             "branch": self.branch,
             "nodes": self.nodes,
             "edges": self.edges,

@@ -195,7 +195,7 @@ class PendingIntent(DisplayedRow):
 
     def summary(self) -> Mapping[str, object]:
         intent = self.intent
-        write = {"operation": intent.kind, "branch": intent.branch, "actor": intent.actor} if intent else {}
+        write = {"operation": intent.kind, "intent": f"by {intent.actor} on {intent.branch}"} if intent else {}
         return {"path": self.path, "state": self.state.value, **write, "problem": self.problem}
 
 

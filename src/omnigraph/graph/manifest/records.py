@@ -255,8 +255,7 @@ class BranchRecord(DisplayedRow):
         return to_datetime(self.created_us)
 
     def summary(self) -> Mapping[str, object]:
-        parent = {} if self.parent is None else {"parent": self.parent.branch, "commit": self.parent.commit}
-        return {"name": self.name, "creator": self.creator, **parent}
+        return {"name": self.name, "creator": self.creator, "parent": self.parent or ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

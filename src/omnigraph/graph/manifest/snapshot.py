@@ -78,7 +78,7 @@ class Snapshot(Displayed):
     def summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch.name,
-            "commit": self.head,
+            "head": self.head,
             "version": self.version,
             **{alias: format_count(table.row_count, "row") for alias, table in self.tables.items()},
         }

@@ -112,7 +112,7 @@ class EmbedStats(DisplayedRow):
 
     def summary(self) -> Mapping[str, object]:
         return {
-            "type": self.type_name,
+            "type_name": self.type_name,
             "property": self.property,
             "pending": self.pending,
             "embedded": self.embedded,

@@ -101,7 +101,7 @@ class ExportResult(Displayed):
             "commit": self.commit,
             "format": self.format.value,
             "files": len(self.files),
-            "bytes": f"{self.size_bytes:,}",
+            "size_bytes": f"{self.size_bytes:,}",
             "total": f"{self.total:,}",
             **{alias: f"{count:,}" for alias, count in self.counts.items()},
         }
