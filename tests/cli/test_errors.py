@@ -41,6 +41,8 @@ COMMAND_LINES = {
     "no shell": "completion",
     "two tasks of doctor": "doctor g.omni --fix-location --deep",
     "bad number": "snapshot g.omni --version one",
+    "bad number without a range": "cleanup g.omni --keep x",
+    "start of a flag": "cleanup g.omni --older 2w",
     "number out of range": "commit list g.omni --limit 0",
     "bad format": "snapshot g.omni --format xml",
     "two formats": "snapshot g.omni --format csv --json",

@@ -62,6 +62,20 @@ def test_output_of_a_command(name: str, directory: Path, update_golden: bool) ->
         json.loads(outcome.stdout)
 
 
+def test_diff_takes_the_graph_first(directory: Path) -> None:
+    """Other commands take the graph first. A branch with the name of a graph directory is still a branch."""
+    expected = run(directory, "diff", "main", "b").stdout
+    first = run_in_process("diff", "graph.omni", "main", "b", cwd=directory)
+    assert (first.exit_code, first.stdout) == (0, expected), first
+    graph = og.open(str(directory / "graph.omni"))
+    graph.create_branch("graph.omni", from_="b")
+    try:
+        assert run_in_process("diff", "main", "graph.omni", "graph.omni", cwd=directory).stdout == expected
+        assert run_in_process("diff", "graph.omni", "b", "graph.omni", cwd=directory).stdout == ""
+    finally:
+        graph.delete_branch("graph.omni")
+
+
 def test_feed_reports_a_rename(tmp_path: Path, update_golden: bool) -> None:
     """The commit only renames. Its block has both names, and the table id that changes have."""
     graph = og.init(str(tmp_path / "graph.omni"), "node P { slug: String @key }", actor="ada")

@@ -6,6 +6,7 @@ stdout, and an exit code. No argument is silently ignored.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -159,8 +160,8 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
             f"missing command after `{command}`: expected one of {names}",
             f"Run `{command} --help` for a description of each.",
         )
-    message = " ".join(misuse.format_message().split()).rstrip(".").replace("a valid int range", "a whole number")
-    message = message.replace(". Choose from:", ": expected one of")
+    message = " ".join(misuse.format_message().split()).rstrip(".").replace(". Choose from:", ": expected one of")
+    message = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", message)
     return _usage(message[:1].lower() + message[1:], f"Run `{command} --help` for the flags and examples.")
 
 
@@ -201,6 +202,9 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches
 
+    longer = [full for full in names if full.startswith(f"{name}-")]
+    if len(longer) == 1:  # `--older` means `--older-than`
+        return longer[0]
     return next(iter(get_close_matches(name[:60], names, n=1, cutoff=_SIMILARITY_MIN)), None)
 
 

@@ -125,6 +125,9 @@ def _warn_about_names(query: syntax.Query, problems: QueryProblems) -> None:
     if not isinstance(query.body, syntax.ReadBody):
         return
     declared = {parameter.variable.name for parameter in query.parameters}
+    match query.body.clauses:
+        case [syntax.Binding(variable=only)]:  # without another clause it needs a variable, as for `count(*)`
+            declared.add(only.name)
     for name, mentions in mentioned.items():
         if len(mentions) == 1 and name not in declared and name != "_":
             message = f"query {query.name.text}: variable {quoted(f'${name}')} is never used"

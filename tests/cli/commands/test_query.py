@@ -128,6 +128,17 @@ def test_single_parameters(directory: Path) -> None:
         assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome
 
 
+def test_null_as_a_single_parameter(directory: Path) -> None:
+    """As the documentation says: `null` is text for a String, and an omitted parameter is null."""
+    text = "query q($s: String?, $n: I32?) { match { $p: Person } return { $s is null as s, $n is null as n } limit 1 }"
+    for flags, row in (
+        (("--param", "s=null", "--param", "n=null"), "false,true"),
+        (("--param", "n=1"), "true,false"),
+        (("--params", '{"s": null}'), "true,true"),
+    ):
+        assert query(directory, "-e", text, *flags, "--format", "csv").stdout.split()[1] == row
+
+
 def test_missing_files_are_reported_with_their_flag(directory: Path) -> None:
     assert "hint: Check the path in `--query FILE`." in query(directory, "--query", "missing.gq").stderr
     parameters = query(directory, "-e", EVERYONE, "--params-file", "missing.json")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,6 +19,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import Capability, command
 from omnigraph.cli.options import Branch, CommitId, require_finite
 from omnigraph.cli.output import RowsFormat, printable, write_lines
+from omnigraph.cli.query_options import is_graph_directory
 from omnigraph.cli.results import Json, choose_format
 from omnigraph.cli.target import GraphArguments
 
@@ -126,7 +127,9 @@ class ChangesOutput:
     capability=Capability.ANY,
 )
 def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput) -> None:
-    """Show the changes from one branch or commit to another."""
+    """Show the changes from one branch or commit to another. A graph directory may also be the first argument."""
+    if target.uri is not None and _is_graph(left) and not _is_graph(target.uri):
+        left, right, target = right, target.uri, replace(target, uri=left)
     client = target.connect().client
 
     from omnigraph.wire.requests import DiffParameters
@@ -135,6 +138,11 @@ def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput
         return client.diff(DiffParameters(before=left, after=right, limit=_PAGE, page_token=token))
 
     output.write_changes(read_page(None), read_page)
+
+
+def _is_graph(word: str) -> bool:
+    """Return whether the word can only be a graph: `/` and `.omni` are valid in the name of a branch."""
+    return "://" in word or is_graph_directory(word)
 
 
 @command(
