@@ -106,6 +106,25 @@ def rewrite(root: Location, path: str, old: str, new: str) -> None:
         file.write(replace_base_paths(data, old, new, path))
 
 
+def test_doctor_notices_a_copy_without_branches(tmp_path: Path) -> None:
+    insert(og.init(str(tmp_path / "old.omni"), SCHEMA), "a")
+    shutil.copytree(tmp_path / "old.omni", tmp_path / "copy.omni")
+    copy = og.open(str(tmp_path / "copy.omni"))
+    with pytest.raises(FormatError, match=r"^cannot create branch 'r': the graph was created at another location"):
+        copy.create_branch("r")
+    doctor = run_in_process("doctor", "copy.omni", "--json", cwd=tmp_path)
+    assert doctor.exit_code == 0
+    notices = [finding for finding in json.loads(doctor.stdout)["findings"] if finding["check"] == "format"]
+    assert [finding["health"] for finding in notices] == ["notice", "ok"]
+    assert notices[0]["message"].startswith("no branch can be created: the graph was created at another location")
+    command = notices[0]["fix"].split()
+    assert command == ["omnigraph", "doctor", "copy.omni", "--fix-location"]
+    assert run_in_process(*command[1:], "--confirm", cwd=tmp_path).exit_code == 0
+    assert [finding.health.value for finding in copy.doctor() if finding.check.value == "format"] == ["ok"]
+    insert(copy.create_branch("r"), "b")
+    assert slugs(copy.checkout("r")) == ["a", "b"]
+
+
 def test_a_copy_does_not_use_the_original(tmp_path: Path) -> None:
     root = parse_location(str(tmp_path / "old"))
     make_graph(root)

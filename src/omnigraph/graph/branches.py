@@ -157,7 +157,7 @@ def _new_record(name: str, actor: str, source: snapshot.Snapshot, environment: W
 
 def _check_name(main: snapshot.Snapshot, name: str) -> None:
     require_valid_branch_name(name, main.state.branches)
-    snapshot.require_unmoved_graph(main.manifest, main.root, name)
+    snapshot.require_unmoved_for_new_branch(main.manifest, main.root, name)
 
 
 def _fork_manifest(

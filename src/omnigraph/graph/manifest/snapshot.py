@@ -25,6 +25,8 @@ from omnigraph.storage.lance.dataset import Dataset, DatasetVersion, open_datase
 from omnigraph.storage.location import Location
 
 MAIN = "main"
+MOVED = "the graph was created at another location, then copied or moved"
+"""Why branches of a moved graph cannot be used."""
 
 
 class GraphReplacedError(ConflictError):
@@ -275,10 +277,19 @@ def is_moved(main: Manifest, root: Location) -> bool:
 
 def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
     """Raise for a branch of a moved graph: Lance branches contain absolute paths, so only main can be used."""
+    _require_unmoved(main, root, branch, f"branch '{branch}' cannot be used")
+
+
+def require_unmoved_for_new_branch(main: Manifest, root: Location, branch: str) -> None:
+    """Raise if the graph was moved: a new branch would contain the absolute paths of the other location."""
+    _require_unmoved(main, root, branch, f"cannot create branch '{branch}'")
+
+
+def _require_unmoved(main: Manifest, root: Location, branch: str, problem: str) -> None:
     if is_moved(main, root):
         raise FormatError(
             # Without both locations: a server shows this text, and never where a graph is stored.
-            f"branch '{branch}' cannot be used: the graph was created at another location, then copied or moved",
+            f"{problem}: {MOVED}",
             code="graph_moved",
             hint=hint(
                 "Run {} to see what must be rewritten to use branches here, or use `main`.",

@@ -20,6 +20,7 @@ from omnigraph.graph.manifest.snapshot import MAIN
 NO_FIX: Final = Hint()
 CLEANUP: Final = hint("{}", action("cleanup", keep=limits.CLEANUP_KEEP_RECOMMENDED))
 DEEP_CHECK: Final = hint("{}", action("doctor", deep=True))
+FIX_LOCATION: Final = hint("{}", action("doctor", fix_location=True))
 REPAIR: Final = hint("{}", action("repair"))
 RESTORE_FILE: Final = Hint("Restore the file from a copy.")
 REPLACE_LINK: Final = Hint("Replace the link with a directory that has its contents, or remove the link.")

@@ -24,12 +24,13 @@ from omnigraph.graph.coordination.intent import PendingState, list_pending
 from omnigraph.graph.coordination.lease import inspect_lock, lock_directories
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, MOVED, Snapshot, is_moved, open_table, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.maintenance.doctor.files import DamagedFile, check_manifest, check_tables, find_links, find_unneeded
 from omnigraph.maintenance.doctor.findings import (
     DEEP_CHECK,
+    FIX_LOCATION,
     REPAIR,
     REPLACE_LINK,
     RESTORE_FILE,
@@ -171,6 +172,8 @@ class _GraphInspection:
                 text = f"format {snapshot.stamp}; this release writes {FORMAT.current}"
                 fix = Hint("The next write migrates it.")
                 yield Finding(Check.FORMAT, Health.NOTICE, text, where=name, branch=name, fix=fix)
+        if is_moved(self.main.manifest, self.root) and len(self.main.state.branches) == 1:
+            yield Finding(Check.FORMAT, Health.NOTICE, f"no branch can be created: {MOVED}", fix=FIX_LOCATION)
         text = f"format {self.main.stamp}, {format_count(len(self.branches), 'branch', 'branches')}"
         yield Finding(Check.FORMAT, Health.OK, text)
 
