@@ -61,6 +61,24 @@ def test_one_row(change: dict[str, object], expected: list[Any]) -> None:
         assert checked.rows.schema == arrow_schema(node("Person"))
 
 
+@pytest.mark.parametrize(
+    ("type_name", "name", "message"),
+    [
+        ("Person", "emial", "Person has no property of this name: did you mean 'email'?"),
+        ("Person", "Slug", "Person has no property of this name: did you mean 'slug'?"),
+        ("Person", "zzz", "Person has no property of this name"),
+        ("Person", "src", "Person has no property of this name"),
+        ("Knows", "src", "Knows has no property of this name: use 'from'"),
+        ("Knows", "DST", "Knows has no property of this name: use 'to'"),
+    ],
+)
+def test_unknown_property_has_a_suggestion(type_name: str, name: str, message: str) -> None:
+    entity = node(type_name) if type_name == "Person" else edge(type_name)
+    record: dict[str, object] = {"from": "a", "to": "b"} if type_name == "Knows" else ADA
+    violations = check_batch(entity, RawBatch.from_records([{**record, name: "x"}])).violations
+    assert message in [group.message for group in violations if group.property == name]
+
+
 def test_every_violation_of_a_row_is_reported_and_valid_rows_are_kept() -> None:
     records: Sequence[dict[str, object]] = [{"slug": "A", "status": "x", "age": 300}, ADA, {"age": "1"}]
     checked = check_batch(node("Person"), RawBatch.from_records(records))

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column, Mask, bool_array, integer_array, nulls, rows_where, take_rows, whole_array
 from omnigraph.base import limits
+from omnigraph.base.display import did_you_mean
 from omnigraph.base.ids import TypeId
 from omnigraph.integrity import set_rules
 from omnigraph.integrity.convert.column import convert
@@ -35,6 +36,9 @@ from omnigraph.schema.tables import arrow_schema, arrow_type
 
 _TEXT: Final = ScalarType(Scalar.STRING)
 _ENDPOINT_COLUMNS: Final = {FROM: "src", TO: "dst"}
+_COMPARED_MAX: Final = 60
+# Each suggestion compares a name with all properties: too slow for dicts with thousands of names.
+_SUGGESTED_COLUMNS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,11 +158,23 @@ def _outside(violations: Iterable[RuleViolations], retained: Mask | None) -> Ite
 def _check_unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[RuleViolations]:
     """Check that no value has a name that the type does not have; a null counts as no value."""
     system = {ID, FROM, TO} if isinstance(entity, EdgeType) else {ID}
-    message = f"{entity.name} has no property of this name"
+    names = [property_.name for property_ in entity.properties] + sorted(system)
     for name, column in raw.columns.items():
         if name not in system and entity.property_named(name) is None:
             rows = np.setdiff1d(np.arange(raw.rows, dtype=np.int64), null_rows(column), assume_unique=True)
+            if not len(rows):
+                continue
+            suggestion = _suggestion(name, names, entity) if len(raw.columns) <= _SUGGESTED_COLUMNS_MAX else ""
+            message = f"{entity.name} has no property of this name{suggestion}"
             yield from violations_in(Rule.UNKNOWN_PROPERTY, name, message, rows, column)
+
+
+def _suggestion(name: str, names: Sequence[str], entity: Entity) -> str:
+    if isinstance(entity, EdgeType):
+        for endpoint, column in _ENDPOINT_COLUMNS.items():
+            if name.lower() == column:
+                return f": use '{endpoint}'"
+    return did_you_mean(name[:_COMPARED_MAX], names)
 
 
 class GraphLookup(Protocol):

@@ -202,7 +202,26 @@ def test_overwrite_that_would_strand_edges_is_rejected(root: Location, load_reco
     with pytest.raises(LoadRejectedError) as rejected:
         load_records(ADA, mode=LoadMode.OVERWRITE)
     assert dict(rejected.value.report.counts) == {Rule.DANGLING_END: 1}
+    assert "of an edge Knows of the graph, which has this id (" in rejected.value.message
+    assert rejected.value.hint == (
+        "Nothing was written. Add the edge types to this overwrite, or delete these edges first."
+    )
     assert sorted(people(root)) == ["ada", "grace"]
+
+
+def test_a_merge_of_existing_edges_without_a_key_has_a_hint(load_records: Callable[..., Loaded]) -> None:
+    load_records(ADA, GRACE, KNOWS, KNOWS)
+    hints = []
+    for mode in (LoadMode.MERGE, LoadMode.APPEND):
+        with pytest.raises(LoadRejectedError) as rejected:
+            load_records(KNOWS, mode=mode)
+        assert dict(rejected.value.report.counts) == {Rule.CARDINALITY_MAX: 1}
+        hints.append(rejected.value.hint)
+    assert hints == [
+        "Nothing was written. Knows has no key, so a merge adds its edges again: declare `@key(@src, @dst)` or give "
+        "ids if the graph has these edges already, or fix these lines.",
+        "Nothing was written. Fix these lines and load again.",
+    ]
 
 
 def test_a_dry_run_checks_and_writes_nothing(root: Location, load_records: Callable[..., Loaded]) -> None:

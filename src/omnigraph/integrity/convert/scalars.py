@@ -116,7 +116,7 @@ def _size_message(scalar: Scalar) -> str:
 _BLOB: Final[Any] = arrow_type(ScalarType(Scalar.BLOB))
 _BASE64_MESSAGE: Final = "expected base64 with padding after `base64:` (Blob)"
 _URI_MESSAGE: Final = "expected `base64:…` (Blob); a URI outside of the graph is not allowed here"
-_UNICODE_MESSAGE: Final = "expected text in UTF-8"
+UNICODE_MESSAGE: Final = "expected text in UTF-8"
 
 
 def reject_invalid_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, ...]]:
@@ -126,7 +126,7 @@ def reject_invalid_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, 
     except pa.ArrowInvalid:
         raw = pc.cast(array, pa.large_binary()).to_pylist()
         is_invalid = np.array([value is not None and not is_unicode(value) for value in raw], dtype=np.bool_)
-        invalid = invalid_values(Rule.NOT_UNICODE, _UNICODE_MESSAGE, is_invalid)
+        invalid = invalid_values(Rule.NOT_UNICODE, UNICODE_MESSAGE, is_invalid)
         if not invalid:
             raise  # the array itself is invalid, not one of its rows
         return set_null(array, invalid[0].rows), invalid

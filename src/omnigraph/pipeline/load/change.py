@@ -154,7 +154,7 @@ def stranded_violations(edge: str, column: str, ids: Column) -> tuple[RuleViolat
     if not len(ids):
         return ()
     end = FROM if column == "src" else TO
-    message = f"the overwrite would delete the '{end}' node of this {edge} in the graph; overwrite {edge} too"
+    message = f"the overwrite would delete the '{end}' node of an edge {edge} of the graph, which has this id"
     return (
         RuleViolations(
             rule=Rule.DANGLING_END,

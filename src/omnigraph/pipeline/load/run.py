@@ -56,6 +56,7 @@ from omnigraph.pipeline.load.upsert import UpsertPart, count_present, replace_ro
 from omnigraph.pipeline.load.written import WRITTEN, WrittenNote
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.task_errors import decode_failure
+from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lance.dataset import Dataset, DatasetVersion
 from omnigraph.storage.lance.delete import delete_data_files, file_names
 from omnigraph.storage.lance.stage import (
@@ -129,42 +130,62 @@ class Loaded:
 
 
 class LoadRejectedError(ValidationError):
-    """The input violates rules of the schema; nothing was written. `has_types`: the caller or a line named a type."""
+    """The input violates rules of the schema; nothing was written.
+
+    `keyless`: the types of the input without a key. `repeated`: those of which a merge adds edges that the graph may
+    have already. `has_types`: the caller or a line named a type.
+    """
 
     def __init__(
-        self, report: ViolationReport, keyless: Sequence[str] = (), *, is_listed: bool = False, has_types: bool = True
+        self,
+        report: ViolationReport,
+        keyless: Sequence[str] = (),
+        repeated: Sequence[str] = (),
+        *,
+        is_listed: bool = False,
+        has_types: bool = True,
     ) -> None:
         first = report.first[0]
         # A name in angle brackets, such as `<rows>`, is of input that is not a file.
         lacks_type = not has_types and first.file.startswith("<") and report.has_only(Rule.LINE_SYNTAX, Rule.LINE_SHAPE)
+        more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
+        advice = _rejection_hint(report, keyless, repeated, lacks_type=lacks_type)
         super().__init__(
             f"{first.describe()}{count_others(report)}",
             report,
             head=f"the input has {format_count(report.total, 'error')}",
             code="load_rejected",
-            hint=_rejection_hint(report, keyless, is_listed=is_listed or report.lists_all, lacks_type=lacks_type),
+            hint=advice if is_listed or report.lists_all else advice + more,
         )
 
 
-def _rejection_hint(report: ViolationReport, keyless: Sequence[str], *, is_listed: bool, lacks_type: bool) -> Hint:
+def _rejection_hint(
+    report: ViolationReport, keyless: Sequence[str], repeated: Sequence[str], *, lacks_type: bool
+) -> Hint:
     """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize.
 
-    `is_listed`: the error, or a file that was written, lists every violation. `lacks_type`: the input is not a file,
-    and neither the caller nor a line or dict names a type: the rows may be CSV, or dicts of properties.
+    `lacks_type`: the input is not a file, and neither the caller nor a line or dict names a type: the rows may be CSV,
+    or dicts of properties.
     """
-    more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
-    if is_listed:
-        more = hint("")
     if lacks_type:
         text = "Nothing was written. Fix these lines, or pass {} if all rows are of one type."
-        return hint(text, Argument("type", Placeholder("TYPE"))) + more
+        return hint(text, Argument("type", Placeholder("TYPE")))
+    if report.has_only(Rule.DANGLING_END) and all(group.first[0].line is None for group in report.groups):
+        return hint("Nothing was written. Add the edge types to this overwrite, or delete these edges first.")
+    if report.has_only(Rule.CARDINALITY_MAX) and repeated:
+        text = (
+            "Nothing was written. {} has no key, so a merge adds its edges again: declare `@key(@src, @dst)` or give "
+            "ids if the graph has these edges already, or fix these lines."
+        )
+        return hint(text, _listed(repeated))
     if not report.has_only(Rule.KEY_CONFLICT):
-        return hint("Nothing was written. Fix these lines and load again.") + more
+        return hint("Nothing was written. Fix these lines and load again.")
     advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
-    if keyless:
-        shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
-        advice += hint("Rows of {} without an id are added again.", shown)
-    return advice + more
+    return advice + hint("Rows of {} without an id are added again.", _listed(keyless)) if keyless else advice
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join((*names[:_KEYLESS_SHOWN], *(("…",) if len(names) > _KEYLESS_SHOWN else ())))
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
@@ -343,10 +364,19 @@ class _Load:
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            keyless = [loaded_type.entity.name for loaded_type in loaded.types if not loaded_type.entity.key]
+            keyless = [loaded_type.entity for loaded_type in loaded.types if not loaded_type.entity.key]
+            repeated = [
+                entity.name
+                for entity in keyless
+                if self._request.mode in (LoadMode.MERGE, LoadMode.PATCH)
+                and isinstance(entity, EdgeType)
+                and entity.cardinality.high is not None
+                and snapshot.tables[entity.alias].row_count
+            ]
             is_listed = self._request.errors is not None
             has_types = bool(self._request.named_types or loaded.types)
-            raise LoadRejectedError(report, keyless, is_listed=is_listed, has_types=has_types)
+            names = [entity.name for entity in keyless]
+            raise LoadRejectedError(report, names, repeated, is_listed=is_listed, has_types=has_types)
 
     def _check_on_driver(
         self, snapshot: Snapshot, loaded: LoadedInput

@@ -209,6 +209,12 @@ def test_reason_of_an_invalid_header(root: Location, tmp_path: Path, data: bytes
     assert hint in refused.value.hint
 
 
+def test_header_with_columns_of_the_table_names_those_of_the_input(root: Location, tmp_path: Path) -> None:
+    with pytest.raises(OmnigraphError) as refused:
+        load_here(root, written(tmp_path, "links.csv", "src,dst\na,b\n"), "Next")
+    assert refused.value.hint == ("Nothing was written. Rename the columns of the endpoints: use `from` and `to`.")
+
+
 def test_header_alone_gives_no_rows(root: Location, tmp_path: Path) -> None:
     assert load_here(root, written(tmp_path, "things.csv", "slug,small"), "Thing").commit is None
 

@@ -143,6 +143,40 @@ def test_wrong_type_name_or_array_has_a_suggestion(line: bytes, message: str) ->
     assert message in bad.message
 
 
+SHAPE = "invalid record: expected "
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "message"),
+    [
+        (b'\xff{"type":"Person","data":{}}', Rule.NOT_UNICODE, "expected text in UTF-8"),
+        (b'{ "type":"Person","data":{"slug":"\xff"}}', Rule.NOT_UNICODE, "expected text in UTF-8"),
+        (
+            b'{"type":"Person","data":{"slug":"a","age":NaN}}',
+            Rule.LINE_SYNTAX,
+            "invalid JSON: NaN and Infinity are not valid JSON; write null or omit the property",
+        ),
+        (b'{"type":"Person","data":{"slug":"NaN",}}', Rule.LINE_SYNTAX, "invalid JSON: "),
+        (
+            b'{"edge":"Knows","from":"ada","to":"x","since":"2020-01-01"}',
+            Rule.LINE_SHAPE,
+            "invalid record: unexpected member 'since': put properties into 'data'",
+        ),
+        (
+            b'{"Type":"Person","data":{"slug":"a"}}',
+            Rule.LINE_SHAPE,
+            "invalid record: unexpected member 'Type': did you mean 'type'?",
+        ),
+        (b'{"slug":"a"}', Rule.LINE_SHAPE, SHAPE),
+        (b'{"type":"Person","from":"a"}', Rule.LINE_SHAPE, SHAPE),
+    ],
+)
+def test_a_bad_line_has_the_message_of_its_cause(line: bytes, rule: Rule, message: str) -> None:
+    (bad,) = parse_block(line, CATALOG).bad
+    assert (bad.rule, bad.message[: len(message)]) == (rule, message)
+    assert ("NaN" in bad.message) == ("NaN" in message)
+
+
 def test_array_over_lines_has_a_hint() -> None:
     (bad,) = parse_block(b"[\n" + PERSON, CATALOG).bad
     assert bad.message.endswith("write one complete object per line, without an array around them")

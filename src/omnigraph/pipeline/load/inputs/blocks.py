@@ -133,11 +133,15 @@ def require_known_column(source: str, names: Sequence[str], entity: Entity) -> N
     """Raise if no column belongs to the type: the type is wrong, or the header is missing."""
     column_names = input_columns(entity)
     if not set(names) & set(column_names):
+        is_renamed = isinstance(entity, EdgeType) and {"src", "dst"} <= {name.lower() for name in names}
+        advice = "Check the type and the first line of the file."
+        if is_renamed:
+            advice = "Rename the columns of the endpoints: use `from` and `to`."
         raise ContentError(
             f"no column of {source} belongs to {entity.name}: expected some of {_listed(column_names)}, "
             f"got {_listed(names)}",
             code="input_columns",
-            hint="Nothing was written. Check the type and the first line of the file.",
+            hint=f"Nothing was written. {advice}",
             facts={"data": source, "type": entity.name},
         )
 

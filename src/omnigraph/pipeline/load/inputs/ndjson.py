@@ -26,6 +26,7 @@ import pyarrow.json as pj
 
 from omnigraph.arrow.columns import Mask, Rows
 from omnigraph.base import limits
+from omnigraph.integrity.convert.scalars import UNICODE_MESSAGE, is_unicode
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, null_rows, raw_schema
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, Piece, TypedRows
@@ -39,6 +40,7 @@ _BLANK: Final = re.compile(rb"\s*")
 _NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
+_ALL_KEYS: Final = _NODE_KEYS | _EDGE_KEYS
 _LINE_EACH: Final = "write one complete object per line, without an array around them"
 _BAD_SHAPE: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
@@ -227,9 +229,9 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        is_part = "truncated" in str(error)
-        reason = f"it ends inside a value; {_LINE_EACH}" if is_part else str(error).removeprefix("JSON is malformed: ")
-        return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {reason}", _shown(text))
+        if not is_unicode(text):
+            return BadLine(line, Rule.NOT_UNICODE, UNICODE_MESSAGE, _shown(text))
+        return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {_syntax_reason(text, error)}", _shown(text))
     if not isinstance(record, dict):
         advice = f"; {_LINE_EACH}" if isinstance(record, list) else ""
         return BadLine(line, Rule.LINE_SHAPE, f"{_BAD_SHAPE}{advice}", _shown(text))
@@ -242,7 +244,7 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
     members = {} if members is None else members
     unknown = sorted(set(record) - (_EDGE_KEYS if is_edge else _NODE_KEYS))
     if not isinstance(name, str) or not isinstance(members, dict) or unknown:
-        return BadLine(line, Rule.LINE_SHAPE, _BAD_SHAPE, _shown(text))
+        return BadLine(line, Rule.LINE_SHAPE, _shape_message(unknown, names_type=isinstance(name, str)), _shown(text))
     entity = _find_type(catalog, is_edge, name)
     if entity is None:
         kind, types = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
@@ -259,6 +261,37 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity,
         return BadLine(line, Rule.LINE_SHAPE, message, _shown(text))
     ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
     return entity, {**members, **ends}
+
+
+def _syntax_reason(text: bytes, error: Exception) -> str:
+    if "truncated" in str(error):
+        return f"it ends inside a value; {_LINE_EACH}"
+    if _has_json_constants(text):
+        return "NaN and Infinity are not valid JSON; write null or omit the property"
+    return str(error).removeprefix("JSON is malformed: ")
+
+
+def _has_json_constants(text: bytes) -> bool:
+    """Return whether NaN or Infinity is a value of a line that is otherwise valid: Python's parser accepts them."""
+    if b"NaN" not in text and b"Infinity" not in text:
+        return False
+    constants: list[str] = []
+    try:
+        json.loads(text, parse_constant=constants.append)
+    except (ValueError, RecursionError):
+        return False
+    return bool(constants)
+
+
+def _shape_message(unknown: Sequence[str], *, names_type: bool) -> str:
+    """Return what is wrong with a record that has these unexpected members."""
+    for name in unknown:
+        if name not in _ALL_KEYS and name.lower() in _ALL_KEYS:
+            return f"invalid record: unexpected member '{name}': did you mean '{name.lower()}'?"
+    properties = [name for name in unknown if name not in _ALL_KEYS]
+    if names_type and properties:
+        return f"invalid record: unexpected member '{properties[0][:_COMPARED_MAX]}': put properties into 'data'"
+    return _BAD_SHAPE
 
 
 def _duplicate_name(text: bytes, record: Mapping[str, object]) -> str | None:
