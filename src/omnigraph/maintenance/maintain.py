@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.display import Displayed
+from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId
 from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.layout import lock_directory
-from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import run_cleanup
@@ -58,6 +59,8 @@ class MaintainResult(Displayed):
     """What cleanup deleted, or would delete; None without cleanup."""
     left: tuple[Finding, ...]
     """What is left, each with the call that fixes it."""
+    cleanup_error: str | None = None
+    """Why cleanup failed, as in a copied graph with branches; None if it succeeded or was skipped."""
     runner: str = "local"
     """Where the tasks ran: `local`, or `spark` and its master."""
 
@@ -69,8 +72,9 @@ class MaintainResult(Displayed):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The errors of single tables, without those that `repair` fixes."""
-        return tuple(f"{row.table_key}: {row.error}" for row in self._failed_rows() if not row.needs_repair)
+        """The errors of single tables, without those that `repair` fixes, and of cleanup."""
+        of_tables = tuple(f"{row.table_key}: {row.error}" for row in self._failed_rows() if not row.needs_repair)
+        return of_tables if self.cleanup_error is None else (*of_tables, f"cleanup: {self.cleanup_error}")
 
     def _failed_rows(self) -> tuple[TableStats, ...]:
         rows = (*(row for rows in self.optimized.values() for row in rows), *(self.cleaned or ()))
@@ -97,7 +101,8 @@ def branches_to_optimize(findings: Iterable[Finding]) -> tuple[str, ...]:
 def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -> MaintainResult:
     """Run one round. Raise `LeaseBusyError` if another process maintains the graph for longer than a writer waits."""
     root = graph.location
-    read_snapshot(root)  # raises before the lease creates its files, if there is no graph
+    for name in (MAIN, *options.branches):
+        read_snapshot(root, name)  # raises before the lease creates its files, if there is no graph or branch
     with hold_lease(ObjectStore(root), MAINTAIN_LOCK, "maintain") as lease, lease.renewing():
         before = _problems(graph)
         recovered = tuple(str(write.intent.op_id) for write in recover_every_branch(root))
@@ -107,12 +112,19 @@ def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -
             lease.hold()
             optimized[name] = _optimize(root, name, options, runner)
         lease.hold()
-        cleaned = None if options.cleanup is None else tuple(run_cleanup(graph, options.cleanup, runner))
+        cleaned: tuple[TableCleanupStats, ...] | None = None
+        cleanup_error: str | None = None
+        if options.cleanup is not None:
+            try:
+                cleaned = tuple(run_cleanup(graph, options.cleanup, runner))
+            except FormatError as error:  # Optimize may have committed: the result reports that too.
+                cleanup_error = error.message
     return MaintainResult(
         problems=before,
         recovered=recovered,
         optimized=optimized,
         cleaned=cleaned,
+        cleanup_error=cleanup_error,
         left=_problems(graph),
         runner=runner.description,
     )

@@ -148,6 +148,7 @@ def maintain_output(
             branch: [optimize_row(row, render_hint) for row in rows] for branch, rows in result.optimized.items()
         },
         "cleaned": None if result.cleaned is None else [cleanup_row(row, render_hint) for row in result.cleaned],
+        "errors": list(result.errors),
         "left": [finding_output(finding, render_hint) for finding in result.left],
         "needs_repair": result.needs_repair,
         "runner": result.runner,

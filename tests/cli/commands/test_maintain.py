@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import lance
+import pytest
 
 import omnigraph as og
 from tests.cli.process import OMNIGRAPH, environment, omnigraph, run_in_process
@@ -44,6 +46,7 @@ def test_quiet_prints_only_what_is_left(graph: Path, directory: Path) -> None:
     """The documented line for cron: its mail names the problem and the command."""
     command = ["maintain", "graph.omni", "--confirm", "--quiet"]
     opened = og.open(str(graph))
+    opened.fix_location(dry_run=False)  # the graph of the fixture is a copy
     opened.mutate('query m() { insert Person { slug: "a" } }')
     assert run_in_process(*command, cwd=directory).stderr == ""
     lance.dataset(str(graph / opened.snapshot().tables["node:Person"].path)).delete("slug = 'a'")
@@ -59,6 +62,40 @@ def test_quiet_prints_only_what_is_left(graph: Path, directory: Path) -> None:
 def test_help_of_confirm_names_what_runs_without_it(directory: Path) -> None:
     text = " ".join(run_in_process("maintain", "--help", cwd=directory).stdout.split())
     assert "Without it, no file is deleted; recovery and optimize still run." in text
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_copied_graph_with_a_branch(form: tuple[str, ...], graph: Path, directory: Path) -> None:
+    """Main is optimized, and the report says it: only cleanup needs the branch."""
+    opened = og.open(str(graph))
+    opened.fix_location(dry_run=False)  # the graph of the fixture is a copy
+    opened.mutate('query m() { insert Person { slug: "a" } }')
+    opened.create_branch("review")
+    shutil.copytree(graph, directory / "copy.omni")
+    outcome = run_in_process("maintain", "copy.omni", *form, cwd=directory)
+    assert outcome.exit_code == 1
+    assert next(iter(og.open(str(directory / "copy.omni")).log())).operation == "optimize"
+    error = "cleanup: branch 'review' cannot be used: the graph was created at another location, then copied or moved"
+    if not form:
+        lines = outcome.stderr.splitlines()
+        assert "optimized main: node:Person, __manifest" in lines
+        assert f"error: {error}" in lines
+        assert [
+            line
+            for line in lines
+            if line.startswith("left: review: ") and "`omnigraph doctor copy.omni --fix-location`" in line
+        ]
+        return
+    document = json.loads(outcome.stdout)
+    assert (list(document["optimized"]), document["cleaned"], document["errors"]) == (["main"], None, [error])
+    assert [finding["where"] for finding in document["left"] if "--fix-location" in finding["fix"]] == ["review"]
+
+
+def test_unknown_branch_is_an_error_before_any_work(graph: Path, directory: Path) -> None:
+    og.open(str(graph)).mutate('query m() { insert Person { slug: "a" } }')
+    outcome = run_in_process("maintain", "graph.omni", "--branch", "main", "--branch", "nowhere", cwd=directory)
+    assert (outcome.exit_code, "no branch 'nowhere'" in outcome.stderr) == (1, True)
+    assert next(iter(og.open(str(graph)).log())).operation == "mutate"
 
 
 def test_invalid_policy_is_rejected(graph: Path, directory: Path) -> None:
