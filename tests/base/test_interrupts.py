@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base.interrupts import received_signals
+from omnigraph.base.failpoints import observed
+from omnigraph.base.interrupts import MAY_BE_COMMITTED, received_signals
 from omnigraph.pipeline.runner import LocalRunner, TaskSize, task
 
 SCHEMA = "node Person { slug: String @key }"
@@ -39,6 +40,20 @@ def test_no_write_is_committed(tmp_path: Path, ignored_signal: list[int]) -> Non
     assert len(graph.log()) == 1
     graph.mutate('query q() { insert Person { slug: "ada" } }')
     assert graph.snapshot().tables["node:Person"].row_count == 1
+
+
+def test_interrupt_of_a_commit_has_a_note(tmp_path: Path) -> None:
+    """Before the first durable step of the commit there is none: nothing was written."""
+    graph = og.init(tmp_path / "graph.omni", SCHEMA)
+    for effect, notes in (("dataset.stage", []), ("dataset.commit", [MAY_BE_COMMITTED])):
+
+        def interrupt(announced: str, _: str, effect: str = effect) -> None:
+            if announced == effect:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as raised, observed(interrupt):
+            graph.mutate('query q() { insert Person { slug: "ada" } }')
+        assert getattr(raised.value, "__notes__", []) == notes
 
 
 def test_tasks_end(ignored_signal: list[int]) -> None:

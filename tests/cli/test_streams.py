@@ -110,6 +110,47 @@ def test_warnings_of_lance_are_shown_on_request(level: str | None, is_shown: boo
     assert ("WARN  lance::" in done.stderr) is is_shown
 
 
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "lance":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from omnigraph.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        (("load", "--data", "people.jsonl", "graph.omni"), ": nothing was written"),
+        (("mutate", "-e", 'query m() { insert Person { slug: "a" } }', "graph.omni"), ": nothing was written"),
+        (("branch", "create", "b", "graph.omni"), ": nothing was written"),
+        (("cleanup", "--keep", "1", "graph.omni", "--confirm"), ": run it again to continue"),
+        (("maintain", "graph.omni"), ": run it again to continue"),
+        (("snapshot", "graph.omni"), ""),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_signal_while_libraries_are_imported(command: tuple[str, ...], left: str, graph: Path, directory: Path) -> None:
+    """It arrives before the code that knows what an interrupted operation leaves."""
+    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "ada"}}\n', "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, *command],
+        cwd=directory,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, f"interrupted{left}"), done.stderr
+
+
 def test_signal_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """`main` turns it into the exit code 130 or 143."""
     monkeypatch.setattr(sys, "stdin", _Interrupted())

@@ -16,12 +16,19 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Final, NoReturn
 
-from omnigraph.base.interrupts import received_signals
+from omnigraph.base.interrupts import MAY_BE_COMMITTED, commit_started, received_signals
 from omnigraph.cli.flags import Flags, parse_flags
 from omnigraph.cli.pandas_import import hide_pandas
 
 BROKEN_PIPE_EXIT_CODE: Final = 128 + signal.SIGPIPE
 INTERRUPT_AGAIN_SECONDS: Final = 0.05
+WRITING_COMMANDS: Final = frozenset(
+    {
+        *("load", "mutate", "embed", "optimize", "repair", "cleanup", "schema apply", "commit revert"),
+        *("branch create", "branch delete", "branch merge"),
+    }
+)
+"""Commands that change a graph only through the write path."""
 INTERRUPT_SLOW_SECONDS: Final = 1.0
 
 
@@ -42,14 +49,29 @@ def main() -> None:
         _prepare_streams()
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt as interrupt:
-        # A command that knows what an interrupted operation left adds it as a note.
-        sys.stderr.write(": ".join(["interrupted", *getattr(interrupt, "__notes__", ())]) + "\n")
+        left = describe_interrupted(sys.argv[1:], interrupt)
+        sys.stderr.write(": ".join(["interrupted", *left]) + "\n")
         # The first signal sets the exit code: later ones only repeat the request.
         exit_code = 128 + (received_signals[0] if received_signals else signal.SIGINT)
     except BrokenPipeError:
         exit_code = BROKEN_PIPE_EXIT_CODE
     _flush_stdout()
     _end(exit_code)
+
+
+def describe_interrupted(arguments: list[str], interrupt: KeyboardInterrupt) -> list[str]:
+    """Return what an interrupted command left: the notes of the operation, or what the write path noted."""
+    names = {*arguments[:1], " ".join(arguments[:2])}
+    if "maintain" in names or ("cleanup" in names and "--confirm" in arguments):
+        return ["run it again to continue"]
+    notes = [*getattr(interrupt, "__notes__", ())]
+    if notes and MAY_BE_COMMITTED not in notes:
+        return notes
+    if names.isdisjoint(WRITING_COMMANDS):
+        return []
+    if commit_started.is_set():
+        return ["the write may have been committed: see `omnigraph commit list`"]
+    return ["nothing was written"]
 
 
 def serve() -> None:

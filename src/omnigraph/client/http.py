@@ -21,6 +21,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.decoding import decode_json
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, action, hint
+from omnigraph.base.interrupts import commit_started
 from omnigraph.client.errors import KINDS_OF_STATUSES, RemoteError, error_of_document
 
 CONTRACT: Final = "Omnigraph-Http-Api"
@@ -91,6 +92,8 @@ class Connection:
 
     def _open(self, request: HttpRequest, *, preload: bool) -> urllib3.BaseHTTPResponse:
         attempts = _ATTEMPTS if request.method in ("GET", "HEAD") else 1
+        if request.is_write:
+            commit_started.set()
         for attempt in range(1, attempts + 1):
             is_last = attempt == attempts
             try:

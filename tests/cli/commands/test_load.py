@@ -302,7 +302,12 @@ def test_a_merge_reports_what_it_did_with_the_rows_of_each_type(
         ("local", signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written"),
         pytest.param("spark", signal.SIGINT, Failpoint.FORK_BEFORE, ": nothing was written", marks=pytest.mark.soak),
         ("local", signal.SIGTERM, Failpoint.FORK_BEFORE, ": nothing was written"),
-        ("local", signal.SIGINT, Failpoint.PUBLISH_BEFORE, ""),
+        (
+            "local",
+            signal.SIGINT,
+            Failpoint.PUBLISH_BEFORE,
+            ": the write may have been committed: see `omnigraph commit list`",
+        ),
     ],
 )
 def test_an_interrupted_load_prints_whether_something_was_written(

@@ -19,6 +19,7 @@ from omnigraph.base.errors import Applied, ConflictError, Fact, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
+from omnigraph.base.interrupts import commit_phase
 from omnigraph.graph.manifest import encoding, records
 from omnigraph.graph.manifest.compaction import backoff_seconds, compact_manifest, needs_compaction
 from omnigraph.graph.manifest.newest import PublishedCommit, note_published
@@ -111,6 +112,7 @@ class PublishLostError(ConflictError):
     applied = Applied.NO
 
 
+@commit_phase()
 def publish(
     target: PublishTarget,
     change: ManifestChange,

@@ -16,7 +16,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
-from omnigraph.base.interrupts import raise_if_interrupted
+from omnigraph.base.interrupts import commit_phase, raise_if_interrupted
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.group import has_writer, share_lease
 from omnigraph.graph.coordination.intent import delete_intent, write_intent
@@ -191,6 +191,11 @@ class _Session:
         if checked is None:
             return None
         failpoint(Failpoint.CHECKED)
+        return self._commit(checked)
+
+    @commit_phase()
+    def _commit(self, checked: states.Checked) -> CommitRecord:
+        """Arm, commit and publish; recover after an error."""
         if not checked.staged.effects:
             # Only pointers to existing versions change. Nothing is durable before the publish, so it needs no intent.
             return self.publish_tables(checked.staged, (), self.environment.clock.now_us(), checked.observed)
