@@ -67,6 +67,8 @@ def test_diff_takes_the_graph_first(directory: Path) -> None:
     expected = run(directory, "diff", "main", "b").stdout
     first = run_in_process("diff", "graph.omni", "main", "b", cwd=directory)
     assert (first.exit_code, first.stdout) == (0, expected), first
+    missing = run_in_process("diff", "missing.omni", "main", "b", cwd=directory)
+    assert missing.stderr.startswith(f"error: no graph at {directory / 'missing.omni'}\n")
     graph = og.open(str(directory / "graph.omni"))
     graph.create_branch("graph.omni", from_="b")
     try:
