@@ -21,7 +21,7 @@ from omnigraph.cli.options import Branch, CommitId, require_finite
 from omnigraph.cli.output import RowsFormat, printable, write_lines
 from omnigraph.cli.query_options import is_graph_directory
 from omnigraph.cli.results import Json, choose_format
-from omnigraph.cli.target import GraphArguments
+from omnigraph.cli.target import SUFFIX, GraphArguments
 
 if TYPE_CHECKING:
     import msgspec
@@ -141,8 +141,8 @@ def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput
 
 
 def _is_graph(word: str) -> bool:
-    """Return whether the word can only be a graph: `/` and `.omni` are valid in the name of a branch."""
-    return "://" in word or is_graph_directory(word)
+    """Return whether the word looks like a graph. `/` does not decide it: branches have names such as `review/1`."""
+    return "://" in word or word.endswith(SUFFIX) or is_graph_directory(word)
 
 
 @command(
