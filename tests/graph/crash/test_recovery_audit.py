@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.api.graph import Graph
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.coordination.intent import Intent, read_intents, write_intent
 from omnigraph.graph.coordination.lease import acquire_lease
@@ -93,8 +94,22 @@ def test_open_works_while_a_writer_holds_the_lease(killer: Killer) -> None:
     assert len(recover_on_open(location, MAIN, environment)) == 1
 
 
-def test_finished_write_is_not_audited(killer: Killer) -> None:
+def test_finished_write_is_not_audited(killer: Killer, caplog: pytest.LogCaptureFixture) -> None:
+    """The log does not call it recovered, because `recovery list` does not have it."""
     location = killer.prepare_graph("recover_finished")
+    intent = read_intent(location)
     version = read_snapshot(location).version
     assert [done.action for done in recover_on_open(location, MAIN)] == [RecoveryAction.FINISHED]
     assert read_snapshot(location).version == version
+    assert read_snapshot(location).manifest.read_recoveries() == ()
+    origin = f"({intent.kind} {intent.op_id}, by {intent.actor}, on branch main)"
+    assert f"an interrupted write was already finished {origin}: it is commit {intent.commit_id}" in caplog.text
+    assert "recovered" not in caplog.text
+
+
+def test_maintain_does_not_count_a_finished_write(killer: Killer) -> None:
+    location = killer.prepare_graph("recover_finished")
+    read_intent(location)
+    assert Graph(location).maintain(cleanup=False).recovered == ()
+    intents, unreadable = read_intents(ObjectStore(location))
+    assert (len(intents), len(unreadable)) == (0, 0)
