@@ -34,7 +34,6 @@ HIDDEN_ERRORS: Final = frozenset(
 """Errors that no caller receives."""
 
 INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "Graph": ("require_writable",),
     "QueryLimits": ("engine_options",),
     "SchemaRecord": ("require_intact",),
     "SchemaPlan": ("catalog", "counter_catalog", "null_counts", "require_supported"),
@@ -43,7 +42,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "CleanupPolicyOptions": ("policy", "warnings"),
     "OmnigraphDataSource": ("schema", "reader", "streamReader", "writer", "streamWriter"),
 }
-"""Members with a sentence that only Omnigraph itself uses; `summary`, which makes representations, is one of them."""
+"""Members with a sentence that only Omnigraph itself uses."""
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "AnyProvider": "An `EmbeddingProvider`, or the provider that a cluster names for a graph.",
@@ -58,6 +57,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "GraphTarget": "A `Graph`.",
     "Hint": "Text in which calls and arguments are values; `str` renders it for Python.",
     "Intent": "The description of a write in progress, with `op_id`, `kind`, `actor`, `branch` and `created_us`.",
+    "Location": "The root of a graph, with the options of its store.",
     "OperationId": "A string: the id of a write, in its commit and in the record of its recovery.",
     "Report": "A function that takes a `Progress`.",
     "Rule": "Has `code`, such as `V101`, `word` and `meaning`.",
@@ -99,8 +99,11 @@ _ERRORS_HEAD: Final = """
 Every error is an `OmnigraphError`. It has `kind`, which decides the exit code of a command
 ([kinds](errors.md#kinds-and-exit-codes)), `code`, which is stable and explained in [errors](errors.md), `message`,
 `hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `str(error)` lists every
-problem and the hint; `message` has only the first problem. Retry a `conflict`; after `unknown`, check whether the
-commit exists.
+problem and the hint; `message` has only the first problem. After `unknown`, check whether the commit exists.
+
+Retry a `ConflictError`, unless its code is `branch_exists`, `graph_exists` or `merge_conflicts`. A retry of a
+`LoadRejectedError` never helps. Its kind is `invalid_content`, or `conflict` if every error is a row whose id the
+graph already has (`V303`): pass `mode="merge"` to replace these rows.
 
 Errors about many things have them as values: `MergeConflictError` has `conflicts`, `SchemaTextError` and
 `QueryTextError` have `problems`, and `ValidationError` has `report`, with the `first` violations and the `total`.
@@ -251,7 +254,7 @@ def _public_members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     """Yield the members of a class and of its base classes in Omnigraph."""
     bases = [base for base in kind.__mro__ if base.__module__.startswith("omnigraph.")]
     members = {name: member for base in reversed(bases) for name, member in vars(base).items()}
-    hidden = {"summary", *INTERNAL.get(kind.__name__, ())}
+    hidden = INTERNAL.get(kind.__name__, ())
     return ((name, member) for name, member in members.items() if name[0] != "_" and name not in hidden)
 
 

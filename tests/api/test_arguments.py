@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (lambda graph: graph.snapshot(datetime(2026, 5, 31)), "as_of"),
         (lambda graph: graph.query(READ, as_of=datetime(2026, 5, 31)), "as_of"),
         (lambda graph: graph.query(READ, as_of=True), "as_of"),
-        (lambda graph: graph.query(READ, as_of=date(2026, 5, 31)), "as_of"),
         (lambda graph: graph.snapshot(3.5), "as_of"),
         (lambda graph: graph.optimize(types="Person"), "types"),
         (lambda graph: graph.build_indexes(types="Person"), "types"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import traceback
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -65,10 +66,12 @@ def test_one_operation_has_one_type(tmp_path: Path) -> None:
 def test_as_of_text(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "g.omni", "node P { k: String @key }")
     first = graph.log()[0]
-    assert graph.snapshot("2999-12-31").head == first.id
+    assert graph.snapshot("2999-12-31").head == graph.snapshot(date(2999, 12, 31)).head == first.id
     assert graph.snapshot(first.created_at.isoformat()).head == first.id
     with pytest.raises(og.NotFoundError, match="has no commit at or before that time"):
         graph.snapshot("2020-01-01")
+    with pytest.raises(og.NotFoundError, match="has no commit at or before that time"):
+        graph.snapshot(date(2020, 1, 1))
     for text in ("2999-12-31T12:00", "2999-13-01", "2999-12-31T12:00:00Zulu"):
         with pytest.raises(og.UsageError, match="invalid time: expected RFC 3339 with an offset or a date"):
             graph.snapshot(text)

@@ -38,11 +38,10 @@ def _documented() -> Iterator[tuple[str, Any]]:
     yield "spark.session", og.spark.session
     for kind in (surface.Graph, PreparedQuery, og.types.Result):
         for name, member in vars(kind).items():
-            if inspect.isfunction(member) and not name.startswith("_") and name not in INTERNAL:
+            if inspect.isfunction(member) and not name.startswith("_"):
                 yield f"{kind.__name__}.{name}", member
 
 
-INTERNAL: Final = frozenset({"summary", "require_writable"})
 DOCUMENTED: Final = dict(_documented())
 
 

@@ -22,8 +22,8 @@ from omnigraph.base.display import Displayed
 GRAPH = """
     actor apply_schema branch build_indexes changes checkout cleanup close create_branch delete_branch diff doctor
     embed explain export fix_location gate get_commit index_status list_branches load location log maintain merge
-    mutate optimize pending_writes plan_schema prepare provider query read_only recoveries repair require_writable
-    revert schema snapshot spark summary table to_networkx types uri
+    mutate optimize pending_writes plan_schema prepare provider query read_only recoveries repair revert
+    schema snapshot spark table to_networkx types uri
 """
 RESULT = """
     batches columns row scalar schema source stream to_arrow to_json to_pandas to_polars to_pylist
@@ -89,7 +89,7 @@ def _public_calls() -> list[Any]:
         member
         for kind in (og.Graph, types.PreparedQuery)
         for name, member in vars(kind).items()
-        if inspect.isfunction(member) and not name.startswith("_") and name != "summary"
+        if inspect.isfunction(member) and not name.startswith("_") and name != "_summary"
     ]
     return [og.init, og.open, og.lint, *methods]
 
@@ -141,6 +141,10 @@ def test_representations(tmp_path: Path) -> None:
         plan,
         feed,
     )
+    assert ("1 inserted" in repr(added), "EntityCounts" in repr(added)) == (True, False)
+    with pytest.raises(og.NotFoundError) as missing:
+        graph.table("Nope")
+    assert str(missing.value.hint) == "Run `print(graph.schema)` to list the types."
     for value in (*values, *rows, og.lint("query q() {", graph.schema)):
         assert 1 <= len(repr(value).splitlines()) <= 10
         html = value._repr_html_()
@@ -152,10 +156,10 @@ def test_representations(tmp_path: Path) -> None:
 
 def test_representations_use_the_names_of_members() -> None:
     kinds = {og.Graph, og.RemoteGraph, *(getattr(types, name) for name in types.__all__)}
-    shown = [kind for kind in kinds if isinstance(kind, type) and "summary" in vars(kind)]
+    shown = [kind for kind in kinds if isinstance(kind, type) and "_summary" in vars(kind)]
     assert len(shown) > 25
     for kind in shown:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(vars(kind)["summary"])))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(vars(kind)["_summary"])))
         literals = [
             key.value
             for node in ast.walk(tree)

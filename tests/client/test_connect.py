@@ -176,7 +176,7 @@ def test_merges(both: Both) -> None:
     graph.checkout("merge/added").apply_schema(f"{SCHEMA}node Team {{}}")
     direct, remote = graph.checkout("merge/left"), served.checkout("merge/left")
     results = [side.merge("merge/right", dry_run=True) for side in (direct, remote)]
-    assert results[1].summary() == results[0].summary()
+    assert results[1]._summary() == results[0]._summary()
     conflicts = [[conflict.to_json() for conflict in result.conflicts] for result in results]
     assert conflicts[0] == conflicts[1] != []
     errors = []

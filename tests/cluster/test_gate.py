@@ -84,8 +84,6 @@ UNGATED_METHODS: Final[dict[str, Callable[[Graph], Any]]] = {
     "doctor": lambda graph: graph.doctor(),
     "recoveries": lambda graph: graph.recoveries(),
     "pending_writes": lambda graph: graph.pending_writes(),
-    "summary": lambda graph: graph.summary(),
-    "require_writable": lambda graph: graph.require_writable(),
     "close": lambda graph: graph.close(),
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from omnigraph.api.texts import source_name
@@ -102,11 +102,13 @@ def select_state(as_of: object) -> SnapshotSelector:
                     "datetime(2026, 5, 31, 12, tzinfo=UTC)",
                 )
             return SnapshotSelector(time_us=(as_of - _EPOCH) // timedelta(microseconds=1))
+        case date():
+            return SnapshotSelector(time_us=parse_timestamp(as_of.isoformat()))
         case _:
             raise _invalid("as_of", f"expected a commit, a version or a time, got {as_of!r}", "'2026-05-31'")
 
 
-def read_as_of(location: Location, branch: str, as_of: str | int | datetime | Snapshot | None) -> Snapshot:
+def read_as_of(location: Location, branch: str, as_of: str | int | date | datetime | Snapshot | None) -> Snapshot:
     """Return the state of a branch that `as_of` selects; raise if it is a snapshot of another graph."""
     if not isinstance(as_of, Snapshot):
         return read_state(location, branch, select_state(as_of))

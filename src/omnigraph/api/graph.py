@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -165,6 +165,7 @@ class Graph(Displayed):
     """
 
     location: Location
+    """Where it is stored, with the options of the store; `uri` is its text."""
     _: KW_ONLY
     branch: str = MAIN
     """The branch that it reads and writes."""
@@ -207,18 +208,18 @@ class Graph(Displayed):
     ) -> None:
         self.close()
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"uri": self.uri, "branch": self.branch, "snapshot": f"commit {self.snapshot().head}"}
 
     # Reading
 
-    def snapshot(self, as_of: str | int | datetime | Snapshot | None = None) -> Snapshot:
+    def snapshot(self, as_of: str | int | date | datetime | Snapshot | None = None) -> Snapshot:
         """Return a published state of the branch, which never changes.
 
         Args:
             as_of: A commit, a manifest version, a time (the state that was current then) or a snapshot. Default: the
-                newest state. A time is a `datetime` with an offset or text: `"2026-05-31T12:00:00Z"`, or
-                `"2026-05-31"`, which is the beginning of that day in UTC.
+                newest state. A time is a `datetime` with an offset or text: `"2026-05-31T12:00:00Z"`. A `date` or
+                `"2026-05-31"` is the beginning of that day in UTC.
 
         Example:
             >>> snapshot = graph.snapshot()
@@ -233,7 +234,7 @@ class Graph(Displayed):
         params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
         runner: Literal["local", "spark"] = "local",
         embed: EmbeddingProvider | None = None,
         limits: QueryLimits | None = None,
@@ -296,7 +297,7 @@ class Graph(Displayed):
         params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
         analyze: bool = False,
         limits: QueryLimits | None = None,
     ) -> ExplainResult:
@@ -335,7 +336,7 @@ class Graph(Displayed):
         self,
         type: str,  # noqa: A002  # as in `load`
         *,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
     ) -> LanceDataset:
         """Return the Lance dataset of a type, at the version that a state publishes. Do not write to it.
 
@@ -356,7 +357,7 @@ class Graph(Displayed):
         selection: str | Iterable[str] | None = None,
         params: Mapping[str, object] | None = None,
         *,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
         limits: QueryLimits | None = None,
     ) -> Any:
         """Return nodes and edges as a `networkx.MultiDiGraph` in memory. NetworkX is not installed with Omnigraph.
@@ -389,7 +390,7 @@ class Graph(Displayed):
         *,
         format: str = "ndjson",  # noqa: A002  # as in pandas and Spark
         types: Iterable[str] | None = None,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
         force: bool = False,
         runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
@@ -464,7 +465,7 @@ class Graph(Displayed):
             >>> graph.load(pa.table({"slug": ["eve"], "age": [29]}), type="Person").total
             1
         """
-        self.require_writable()
+        self._require_writable()
         from omnigraph.maintenance.indexed_load import load_with_indexes
         from omnigraph.pipeline.load.plan import LoadOptions, plan_load
 
@@ -505,7 +506,7 @@ class Graph(Displayed):
             >>> graph.mutate('query add() { insert Person { slug: "eve", age: 29 } }').affected_nodes
             1
         """
-        self.require_writable()
+        self._require_writable()
         from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
         from omnigraph.engine.options import NO_LIMITS
 
@@ -554,7 +555,7 @@ class Graph(Displayed):
             0
         """
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
             self._authorize(actor, AccessAction.CHANGE, branch=self.branch)
         from omnigraph.embedding.provider import find_provider
         from omnigraph.maintenance.indexed_load import embed_with_indexes
@@ -619,7 +620,7 @@ class Graph(Displayed):
             >>> "name: String?" in graph.schema
             True
         """
-        self.require_writable()
+        self._require_writable()
         text = read_schema(schema)
         from omnigraph.graph.managed import require_unmanaged
         from omnigraph.graph.recovery.run import recover_on_open
@@ -664,7 +665,7 @@ class Graph(Displayed):
             >>> review.branch
             'review/1'
         """
-        self.require_writable()
+        self._require_writable()
         from omnigraph.graph.branches import create_branch
         from omnigraph.graph.manifest.refs import read_reference
 
@@ -701,7 +702,7 @@ class Graph(Displayed):
             >>> graph.delete_branch("review/1").name
             'review/1'
         """
-        self.require_writable()
+        self._require_writable()
         self._authorize(actor, AccessAction.BRANCH_DELETE, target=name)
         from omnigraph.graph.branches import delete_branch
 
@@ -732,7 +733,7 @@ class Graph(Displayed):
             'fast_forward'
         """
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
         from omnigraph.graph.merge.request import make_resolution, run_merge
         from omnigraph.graph.merge.run import MergeRequest
 
@@ -769,7 +770,7 @@ class Graph(Displayed):
             'merged'
         """
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
         from omnigraph.graph.merge.request import make_resolution, run_revert
         from omnigraph.graph.merge.run import MergeRequest
 
@@ -874,7 +875,7 @@ class Graph(Displayed):
             '__manifest'
         """
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
         from omnigraph.api.results import OptimizeResult
         from omnigraph.graph.recovery.run import recover_every_branch
         from omnigraph.maintenance.optimize.options import OptimizeOptions
@@ -913,7 +914,7 @@ class Graph(Displayed):
             >>> sorted({row.table_key for row in graph.build_indexes(types=["Person"]).built})
             ['node:Person']
         """
-        self.require_writable()
+        self._require_writable()
         from omnigraph.maintenance.optimize.plan import MaintenanceRequest
         from omnigraph.maintenance.optimize.run import ensure_indices
 
@@ -964,7 +965,7 @@ class Graph(Displayed):
             choose_actor(actor, None)
         options = RepairOptions(types=read_names("types", types), branches=read_names("branches", branches))
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
             is_forced, is_discarded = unverified == "publish", unverified == "discard"
             options = replace(options, confirm=True, force=is_forced, discard=is_discarded, actor=actor)
             recover_every_branch(self.location)
@@ -1005,7 +1006,7 @@ class Graph(Displayed):
         if grace is not None:
             options = replace(options, orphans_older_than=grace)
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
         tasks = self._runner(runner, progress)
         rows = run_cleanup(self, options, tasks)
         return CleanupResult(tuple(rows), dry_run, tasks.description)
@@ -1040,7 +1041,7 @@ class Graph(Displayed):
             >>> graph.maintain().needs_repair
             False
         """
-        self.require_writable()
+        self._require_writable()
         from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
         from omnigraph.maintenance.maintain import MaintainOptions, maintain
 
@@ -1076,7 +1077,7 @@ class Graph(Displayed):
         from omnigraph.maintenance.relocation import fix_location
 
         if not dry_run:
-            self.require_writable()
+            self._require_writable()
         return fix_location(self, dry_run=dry_run)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
@@ -1100,7 +1101,7 @@ class Graph(Displayed):
 
         return list_pending(self.location)
 
-    def require_writable(self) -> None:
+    def _require_writable(self) -> None:
         """Raise if the graph is read-only."""
         if self.read_only:
             raise UsageError("the graph is read-only", code="graph_read_only", hint="Open it without `read_only`.")

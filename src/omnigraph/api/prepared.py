@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from omnigraph.api.arguments import read_as_of, require_choice
@@ -42,14 +42,14 @@ class PreparedQuery(Displayed):
     provider: AnyProvider | None = None
     """The embedding provider of the graph, for runs that name no other."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"location": self.location.uri, "branch": self.branch, "source": self.source.text}
 
     def run(
         self,
         params: Mapping[str, object] | None = None,
         *,
-        as_of: str | int | datetime | Snapshot | None = None,
+        as_of: str | int | date | datetime | Snapshot | None = None,
         runner: Literal["local", "spark"] = "local",
         embed: AnyProvider | None = None,
         limits: QueryLimits | None = None,

@@ -221,7 +221,7 @@ class OptimizeResult(Displayed):
     runner: str = "local"
     """Where the tasks ran: `local`, or `spark` and its master."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "commit": self.commit,
             **{
@@ -245,7 +245,7 @@ class RepairResult(Displayed):
         """The commit on main, or on the first branch that has one; None if nothing was published."""
         return next(iter(self.commits.values()), None)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         rows = {f"{row.table_key} on {row.branch}": row.action.value for row in self.tables}
         return {"commit": self.commit, **rows}
 
@@ -278,7 +278,7 @@ class CleanupResult(Displayed):
         """The size of the files."""
         return sum(row.bytes_removed for row in self.tables)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "dry_run": self.dry_run,
             "files_removed": f"{self.files_removed:,}",

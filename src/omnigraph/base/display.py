@@ -15,21 +15,21 @@ _BINARY_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Displayed:
-    """A value with a `__repr__` of at most ten lines and a table for notebooks, made from `summary()`."""
+    """A value with a `__repr__` of at most ten lines and a table for notebooks, made from `_summary()`."""
 
     __slots__ = ()
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         """Return what to show, by label. An empty string is not shown."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        rows = _rows(self.summary())
+        rows = _rows(self._summary())
         width = max((len(label) for label, _ in rows), default=0)
         return "\n".join([type(self).__name__, *(f"  {label:<{width}}  {value}" for label, value in rows)])
 
     def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, ("", ""), _rows(self.summary()))
+        return html_table(type(self).__name__, ("", ""), _rows(self._summary()))
 
 
 class DisplayedRow(Displayed):
@@ -38,7 +38,7 @@ class DisplayedRow(Displayed):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{label}={value}' for label, value in _rows(self.summary()))})"
+        return f"{type(self).__name__}({', '.join(f'{label}={value}' for label, value in _rows(self._summary()))})"
 
 
 def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

@@ -132,7 +132,7 @@ class FormatError(OmnigraphError):
 
 
 class ConflictError(OmnigraphError):
-    """Another writer was first. The caller can read again and retry."""
+    """Another writer was first: read again and retry. Or the branch or graph to create already exists."""
 
     kind = ErrorKind.CONFLICT
 

@@ -159,7 +159,7 @@ def _python_text(part: Argument | Action) -> str:
             return "`omnigraph.init(…)`"
         case Action("schema show", arguments):
             state = f"snapshot({_keywords(arguments)}).schema.source"
-            return f"`graph.{state if arguments else 'schema'}`"
+            return f"`print(graph.{state if arguments else 'schema'})`"
         case Action(name, arguments):
             method = _METHODS.get(name, name if name in _METHODS_OF_THE_SAME_NAME else None)
             if method is None:

@@ -110,7 +110,7 @@ class RemoteGraph(Displayed):
         """The address of the graph."""
         return f"{self.client.connection.url}/{self.client.uri}"
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"uri": self.uri, "branch": self.branch}
 
     @property

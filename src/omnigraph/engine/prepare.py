@@ -127,7 +127,7 @@ class ExplainResult(Displayed):
     steps: tuple[ExplainedStep, ...]
     """The steps as values."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"query_name": self.query_name, "text": self.text}
 
     def __str__(self) -> str:

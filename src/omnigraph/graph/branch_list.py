@@ -44,7 +44,7 @@ class BranchStatus(DisplayedRow):
         """False if files of the branch are missing or damaged, and for every branch but main in a moved graph."""
         return self.head is not None
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         state = {"head": self.head.id, "ahead": self.ahead, "behind": self.behind} if self.head else {}
         return {"record": self.record.name, **state, "error": self.error}
 

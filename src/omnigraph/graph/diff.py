@@ -71,7 +71,7 @@ class EntityChange(DisplayedRow):
     wide_properties: frozenset[str] = frozenset()
     """Those of them that are 64-bit integers or lists of them."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         states = {"before": self.before or "", "after": self.after or ""}
         return {"table": self.table, "id": self.id, "kind": self.kind.value, **states}
 
@@ -116,7 +116,7 @@ class EntityChanges(Displayed, Sequence[EntityChange]):
         return "\n".join([type(self).__name__, *lines, *(["  …"] if len(first) > len(lines) else [])])
 
     def _repr_html_(self) -> str:
-        rows = [tuple(change.summary().values()) for change in islice(self, _HTML_CHANGES_MAX)]
+        rows = [tuple(change._summary().values()) for change in islice(self, _HTML_CHANGES_MAX)]
         return html_table("first changes", ("table", "id", "kind", "before", "after"), rows)
 
 

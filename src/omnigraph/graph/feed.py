@@ -59,7 +59,7 @@ class CommitChanges(DisplayedRow):
     changes: EntityChanges
     """What it did to nodes and edges, under the new names of types and properties."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         commit = self.commit
         shown = f"{commit.id} ({commit.operation.value} by {commit.actor})"
         return {"commit": shown, "schema_steps": len(self.schema_steps)}
@@ -76,7 +76,7 @@ class ChangeFeed(Displayed, Sequence[CommitChanges]):
     has_more: bool
     """Whether there are more commits."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         commits: dict[str, object] = {change.commit.id: change.commit.operation.value for change in self.commits}
         return {"cursor": self.cursor, "has_more": self.has_more, **commits}
 

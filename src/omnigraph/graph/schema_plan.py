@@ -85,7 +85,7 @@ class SchemaPlan(Displayed):
         """Whether every change is supported."""
         return not self.unsupported
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch,
             "can_apply": self.can_apply,

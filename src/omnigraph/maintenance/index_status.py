@@ -128,7 +128,7 @@ class IndexCoverage(DisplayedRow):
         """Whether the index is declared and was never built, although the table has rows."""
         return self.state is IndexState.MISSING
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "table_key": self.table_key,
             "column": self.column,

@@ -65,7 +65,7 @@ class LoadResult(Displayed):
         """The number of rows of the input."""
         return sum(self.counts.values())
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch,
             "mode": f"{self.mode} (dry run)" if self.dry_run else self.mode,

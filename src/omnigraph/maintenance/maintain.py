@@ -80,7 +80,7 @@ class MaintainResult(Displayed):
         rows = (*(row for rows in self.optimized.values() for row in rows), *(self.cleaned or ()))
         return tuple(row for row in rows if row.reason is not None)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "problems": len(self.problems),
             "recovered": len(self.recovered),

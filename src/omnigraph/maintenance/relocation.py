@@ -52,7 +52,7 @@ class LocationFix(Displayed):
         """Whether the graph is elsewhere than it recorded."""
         return self.recorded not in ("", self.uri)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "recorded": self.recorded,
             "uri": self.uri,

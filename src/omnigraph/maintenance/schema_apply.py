@@ -83,7 +83,7 @@ class SchemaResult(Displayed):
     runner: str = "local"
     """Where the rows were checked and written: `local`, or `spark` and its master."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "plan": f"{format_count(len(self.plan.steps), 'step')} on {self.plan.branch}",
             "commit": None if self.commit is None else self.commit.id,

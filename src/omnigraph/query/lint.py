@@ -37,7 +37,7 @@ class LintReport(Displayed):
     def is_valid(self) -> bool:
         return not self.errors
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "is_valid": self.is_valid,
             "queries": len(self.queries),

@@ -3,7 +3,7 @@
 Input: a JSON or Python value, or a literal, and a type. Output: the typed value, or an `InvalidValue`. As strict as
 load: no value is coerced. 64-bit integers are numbers or strings, dates and datetimes are strings, floats are rounded
 to their type and finite, a vector has exactly its length. A Blob is `base64:…`, or a URI, which is returned unchanged.
-Python values such as a date, a Decimal or a NumPy array are accepted as well.
+Python values such as a date, a Decimal or a NumPy array are accepted as well; a date is its midnight in UTC.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
     if isinstance(value, str) and not value.isascii() and _has_lone_surrogate(value):
         return InvalidValue("the string contains an unpaired surrogate, which is not a character")
     match property_type:
-        case ScalarType(Scalar.DATE) if isinstance(value, date) and not isinstance(value, datetime):
-            return value
-        case ScalarType(Scalar.DATETIME) if isinstance(value, datetime):
-            return _convert_datetime(value)
+        case ScalarType(Scalar.DATE) if isinstance(value, date):
+            return _convert_date(value)
+        case ScalarType(Scalar.DATETIME) if isinstance(value, date):
+            return _convert_datetime(value) if isinstance(value, datetime) else midnight(value)
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME) if isinstance(value, str):
             return value_from_text(value, property_type)
         case ScalarType(Scalar.BOOL) if isinstance(value, bool):
@@ -155,6 +155,15 @@ def _unwrap_numpy(value: object) -> object:
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     unwrap = getattr(value, "tolist", None)
     return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else value
+
+
+def _convert_date(day: date) -> date | InvalidValue:
+    """Return the date; of a datetime, which pandas uses for dates, if it is midnight without a time zone or in UTC."""
+    if not isinstance(day, datetime):
+        return day
+    if day != day or day.time() != time() or day.utcoffset():  # noqa: PLR0124 - NaT of pandas is not equal to itself
+        return InvalidValue("expected Date, got a datetime that is not midnight in UTC", "Pass its date: value.date().")
+    return day.date()
 
 
 def _convert_datetime(timestamp: datetime) -> datetime | InvalidValue:

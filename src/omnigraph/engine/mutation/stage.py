@@ -52,6 +52,12 @@ class EntityCounts:
         """The sum of all three."""
         return self.inserted + self.updated + self.deleted
 
+    def __str__(self) -> str:
+        more = {"updated": self.updated, "deleted": self.deleted}
+        return ", ".join(
+            [f"{self.inserted:,} inserted", *(f"{count:,} {verb}" for verb, count in more.items() if count)]
+        )
+
     def __add__(self, other: EntityCounts) -> EntityCounts:
         return EntityCounts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 

@@ -74,7 +74,7 @@ class MutationResult(Displayed):
         """All edges that were inserted, updated or deleted."""
         return self.edges.total
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "query_name": self.query_name,
             "branch": self.branch,

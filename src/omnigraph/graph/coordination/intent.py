@@ -193,7 +193,7 @@ class PendingIntent(DisplayedRow):
         """What the write does; None if its intent cannot be read."""
         return None if self.intent is None else WriteOperation(self.intent.kind)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         intent = self.intent
         write = {"operation": intent.kind, "intent": f"by {intent.actor} on {intent.branch}"} if intent else {}
         return {"path": self.path, "state": self.state.value, **write, "problem": self.problem}

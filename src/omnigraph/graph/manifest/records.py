@@ -210,7 +210,7 @@ class CommitRecord(DisplayedRow):
         """When it was created, in UTC."""
         return to_datetime(self.created_us)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "id": self.id,
             "operation": self.operation.value,
@@ -254,7 +254,7 @@ class BranchRecord(DisplayedRow):
         """When it was created, in UTC."""
         return to_datetime(self.created_us)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"name": self.name, "creator": self.creator, "parent": self.parent or ""}
 
 
@@ -282,7 +282,7 @@ class RecoveryRecord(DisplayedRow):
         """When it was recovered, in UTC."""
         return to_datetime(self.recovered_us)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "operation": self.operation.value,
             "actor": self.actor,

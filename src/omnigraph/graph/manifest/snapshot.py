@@ -77,7 +77,7 @@ class Snapshot(Displayed):
         """The version of its storage format."""
         return self.manifest.stamp
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch.name,
             "head": self.head,

@@ -85,7 +85,7 @@ class MergeResult(Displayed):
     schema_steps: tuple[PlannedStep, ...] = ()
     """The steps that change the schema of the target."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "source": self.source,
             "target": self.target,

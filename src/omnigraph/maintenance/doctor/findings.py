@@ -94,7 +94,7 @@ class Finding(DisplayedRow):
     actual_bytes: int | None = None
     """The size of a file; None if it is missing, or the finding is not about a file."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "check": self.check.value,
             "health": self.health.value,

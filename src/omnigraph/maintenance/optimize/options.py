@@ -62,7 +62,7 @@ class IndexResult(Displayed):
     runner: str = "local"
     """Where the tasks ran: `local`, or `spark` and its master."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch,
             "commit": None if self.commit is None else self.commit.id,

@@ -110,7 +110,7 @@ class EmbedStats(DisplayedRow):
     texts: int = 0
     """The distinct texts of all waves, which were sent to the provider."""
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "type_name": self.type_name,
             "property": self.property,
@@ -176,7 +176,7 @@ class EmbedResult(Displayed):
         """The rows whose text was rejected."""
         return sum(stats.failed for stats in self.properties)
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "branch": self.branch,
             "pending": f"{self.pending:,}",

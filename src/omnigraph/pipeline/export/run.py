@@ -96,7 +96,7 @@ class ExportResult(Displayed):
         """The number of exported rows."""
         return sum(self.counts.values())
 
-    def summary(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "commit": self.commit,
             "format": self.format.value,

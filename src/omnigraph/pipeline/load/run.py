@@ -130,7 +130,7 @@ class Loaded:
 
 
 class LoadRejectedError(ValidationError):
-    """The input violates rules of the schema; nothing was written.
+    """The input violates rules of the schema; nothing was written. `conflict`: all its errors are existing ids.
 
     `keyless`: the types of the input without a key. `repeated`: those of which a merge adds edges that the graph may
     have already. `has_types`: the caller or a line named a type.
