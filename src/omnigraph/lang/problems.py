@@ -58,14 +58,14 @@ class ProblemList:
     def is_full(self) -> bool:
         return len(self._by_position) >= self.problems_max
 
-    def did_you_mean(self, word: str, candidates: Iterable[str]) -> str:
+    def did_you_mean(self, word: str, candidates: Iterable[str], similarity_min: float = 0.6) -> str:
         """Return a hint with the most similar candidate, or an empty string. Compares few enough to be fast."""
         if self.is_full or len(word) > limits.SCHEMA_NAME_LENGTH_MAX:
             return ""
         from difflib import get_close_matches
 
         names = {name.lower(): name for name in islice(candidates, limits.SCHEMA_SUGGESTION_CANDIDATES_MAX)}
-        near = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+        near = get_close_matches(word.lower(), names, n=1, cutoff=similarity_min)
         return f"did you mean {quoted(names[near[0]])}?" if near else ""
 
     def sorted(self) -> tuple[Problem, ...]:

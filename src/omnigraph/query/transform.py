@@ -46,6 +46,9 @@ _WORD_HINTS: Final = {
 _CONTEXT_HINTS: Final = (
     (r"\bis\s+not\s+\Z", r"(?:contains|starts_with|like|between|in)\b", 'Remove `is`, as in `$x.name not like "A%"`.'),
     (r"\bcase\b[^{}]*\Z", r"when\b", "Write `case when $x.p = 1 then … else … end`."),
+    (r"\b(?:limit|offset)\s*\Z", r"-", "Write a number of 0 or more, or remove the limit to return all rows."),
+    (r"\breturn\s*\{\s*\Z", r"\*", "Write a variable, as in `return { $x }`, which is all its properties."),
+    (r"\$\w+\.\Z", r"\*", "Write the variable alone, as in `return { $x }`, which is all its properties."),
     (r"\b(?:return|having|order)\s*\Z", r"\{", "Close the block before it with `}`."),
 )
 """Patterns of the text before an error and at it, and the hint."""
@@ -80,6 +83,8 @@ def _hint(position: int, text: str, expected: list[str]) -> str:
             return _HINTS[pair]
     if rest[:1] == "#":
         return "Write comments as `// …` or `/* … */`."
+    if rest[:1] == "%":
+        return "The operators of arithmetic are `+`, `-`, `*` and `/`. A query cannot compute the remainder."
     if rest[:1] == ";":
         return "Separate clauses with whitespace only."
     if rest[:1].isalpha() and not rest[:1].isascii():

@@ -257,6 +257,8 @@ def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:
             is_variable = word.text in env.variables or word.text in env.context.params
             quotes_hint = 'Write strings and enum values in double quotes: "…".'
             hint = f"did you mean `${word.text}`?" if is_variable else quotes_hint
+            if env.position is ExpressionPosition.RETURN and not is_variable:
+                hint = f"Name a column with `as {word.text}`. Write a property as `$x.{word.text}`, a string in quotes."
             hint = _WORD_HINTS.get(word.text, hint)
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"unexpected word {shown}", hint)
     return None

@@ -47,6 +47,8 @@ _NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
 _SCORES: Final = frozenset({"bm25", "nearest", "rrf"})
 _EXACT: Final = "exact"
 _RRF_K: Final = 60
+_SIMILARITY_MIN: Final = 0.75
+"""Of an unknown function, for a guess: `round` and `count` have 0.6, and `conut` has 0.8."""
 _OTHER_NAMES: Final = {
     other: f"did you mean `{name}`?"
     for name, others in {
@@ -73,7 +75,7 @@ def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
             report_duration(call, env)
             return None
         names = (*_COUNTS, *_TIMES, *DURATIONS)
-        hint = _OTHER_NAMES.get(name.lower()) or env.context.problems.did_you_mean(name, names)
+        hint = _OTHER_NAMES.get(name.lower()) or env.context.problems.did_you_mean(name, names, _SIMILARITY_MIN)
         hint = hint or f"The functions are {', '.join(names)}."
         env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"unknown function {quoted(name)}", hint)
         return None

@@ -23,6 +23,11 @@ _EXPECTED: Final[dict[types.ValueType, str]] = {
     types.I64: "an integer",
     types.DATE: "a Date or DateTime",
 }
+_ARGUMENT_HINTS: Final[dict[types.ValueType, str]] = {
+    types.STRING: "Pass a String property or a string. A query cannot convert other values to strings.",
+    types.I64: "Pass an integer.",
+    types.DATE: 'Pass a Date or DateTime property, or a date, as in `date("2026-01-01")`.',
+}
 
 
 def check_function(call: Call, env: Env, check: Check) -> ex.Expr | None:
@@ -54,7 +59,7 @@ def _check_argument(
         is_valid = types.is_integer(checked.type) or family is types.TypeFamily.NULL
     if not is_valid:
         message = f"`{name}` requires {_EXPECTED[parameter]}, got {type_text(checked)}"
-        hint = PROPERTY_HINT if isinstance(checked, ex.EntityRef) else ""
+        hint = PROPERTY_HINT if isinstance(checked, ex.EntityRef) else _ARGUMENT_HINTS[parameter]
         env.report(QueryCode.ARGUMENT_TYPE, argument.span, message, hint)
         return None
     return convert(checked, parameter)
