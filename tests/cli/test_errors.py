@@ -18,6 +18,7 @@ COMMAND_LINES = {
     "misspelled command": "snapshto g.omni",
     "misspelled below": "commit lst g.omni",
     "old name": "history g.omni",
+    "part of a name": "merge review g.omni",
     "planned": "load --data x.jsonl g.omni",
     "no command below": "commit",
     "misspelled flag": "snapshot g.omni --brnch main",

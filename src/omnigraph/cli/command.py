@@ -71,6 +71,7 @@ class OmnigraphCommand(TyperCommand):
     """A command with the flags of `omnigraph.cli.flags.Flags`. `main` parses them; here they get a help text."""
 
     capability = Capability.LOCAL
+    examples: tuple[str, ...] = ()
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -105,6 +106,7 @@ def build_command(name: str, source: CommandSource) -> OmnigraphCommand:
     built = typer.main.get_command(app)
     assert isinstance(built, OmnigraphCommand)
     built.capability = source.capability
+    built.examples = source.examples
     return built
 
 

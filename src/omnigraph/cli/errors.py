@@ -142,6 +142,7 @@ _OTHER_NAMES: Final = {
     "status": "snapshot",
     "info": "snapshot",
     "snapshots": "snapshot",
+    "merge": "branch merge",
 }
 _PLANNED: Final = frozenset({"queries", "alias"})
 
@@ -162,6 +163,12 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
         )
     message = " ".join(misuse.format_message().split()).rstrip(".").replace(". Choose from:", ": expected one of")
     message = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", message)
+    if message.startswith("Missing option"):
+        parameter: Any = getattr(misuse, "param", None)
+        examples = getattr(context.command, "examples", ())
+        example = next((text for text in examples if not {*parameter.opts}.isdisjoint(text.split())), None)
+        if example is not None:
+            return _usage(message[:1].lower() + message[1:], f"Pass it, as in `{example}`.")
     return _usage(message[:1].lower() + message[1:], f"Run `{command} --help` for the flags and examples.")
 
 

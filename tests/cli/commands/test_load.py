@@ -141,7 +141,10 @@ def test_failed_index_build_reports_the_load_as_applied(directory: Path) -> None
         (("--data", "Persn=good.csv"), 1, "unknown type 'Persn': did you mean 'Person'?"),
         (("--data", "Person=good.csv", "--data", "good.csv", "--type", "Company"), 2, "got Person and Company"),
         (("--data", "-", "--data", "Person=-"), 2, "duplicate `--data -`"),
-        ((), 2, "--data"),
+        (("--data", "Person=good.jsonl"), 2, "Nothing was written. Write `--data good.jsonl`."),
+        (("--data", "Person=good.*l"), 2, "Write `--data 'good.*l'`."),
+        (("--data", "Person="), 2, "missing path in `--data Person=`: expected TYPE=PATH"),
+        ((), 2, "missing option '--data'\nhint: Pass it, as in `omnigraph load --data people.jsonl graph.omni`."),
     ],
 )
 def test_invalid_calls_fail_before_spark_starts(
@@ -207,6 +210,16 @@ def test_exported_parquet_is_loaded_without_types(directory: Path) -> None:
     for name in ("graph", "copy"):
         run_in_process("export", f"{name}.omni", "--out", f"{name}.jsonl", cwd=directory)
     assert (directory / "copy.jsonl").read_bytes() == (directory / "graph.jsonl").read_bytes() != b""
+
+
+def test_a_load_without_rows_says_that_it_created_no_commit(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    write(directory, "empty.jsonl")
+    texts = [
+        omnigraph("load", "--data", "empty.jsonl", "graph.omni", *flags, cwd=directory).stderr.splitlines()[-1]
+        for flags in ((), ("--dry-run",))
+    ]
+    assert texts == ["loaded 0 entities; no commit was created (runner: local)", "checked 0 entities (runner: local)"]
 
 
 def test_standard_input_is_read(directory: Path) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES_OF_STORAGE: Final = frozenset({".parquet", ".csv", ".gz", ".zst"})
 _TYPE_NAME: Final = re.compile(r"(?:(?:node|edge):)?[A-Za-z_][A-Za-z0-9_]*")
+_NO_COMMIT: Final = "; no commit was created"
 Data = Annotated[
     list[str],
     typer.Option(
@@ -125,7 +126,7 @@ def load(
     from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.results import ingest_output
 
-    with output.progress() as report, _more_advice(branch):
+    with output.progress() as report, _more_advice(branch, data):
         options = LoadOptions(
             mode=mode,
             actor=target.choose_actor(actor) or login_name(),
@@ -142,6 +143,8 @@ def load(
     summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
+    elif not dry_run:
+        summary += _NO_COMMIT
     summary += f" (runner: {result.runner})"
     messages = [
         *change_messages(result.changes, dry_run=dry_run),
@@ -188,6 +191,8 @@ def _load_on_server(
     summary = f"loaded {format_count(document.total_entities, 'entity', 'entities')}"
     if document.commit is not None:
         summary += f" at commit {document.commit.graph_commit_id}"
+    else:
+        summary += _NO_COMMIT
     changes = {loaded.name: loaded for loaded in (*document.nodes, *document.edges)} if document.commit else {}
     output.show(lambda: document, notices=[f"{summary} (runner: {document.runner})", *change_messages(changes)])
 
@@ -246,6 +251,12 @@ def _named_inputs(data: list[str], type_name: str | None) -> list[NamedData]:
     streams = []
     for text in data:
         own_type, path = split_data(text)
+        if text.endswith("=") and _TYPE_NAME.fullmatch(text[:-1]) and not Path(text).exists():
+            raise UsageError(
+                f"missing path in `--data {text}`: expected TYPE=PATH",
+                code="input_missing",
+                hint=f"Nothing was written. Write `--data {text}PATH` with a file, directory or glob.",
+            )
         if path == "-":
             streams.append(NamedData(StreamInput(sys.stdin.buffer, "<stdin>"), own_type or type_name))
         else:
@@ -276,7 +287,7 @@ def split_data(text: str) -> tuple[str | None, str]:
 
 
 @contextmanager
-def _more_advice(branch: str) -> Iterator[None]:
+def _more_advice(branch: str, data: list[str]) -> Iterator[None]:
     """Add to an error the arguments of this command that solve it."""
     try:
         yield
@@ -287,7 +298,12 @@ def _more_advice(branch: str) -> Iterator[None]:
     except UsageError as error:
         if error.code == "load_type_missing":
             error.advice += Hint("For several types, name the type of each file: `--data TYPE=PATH`.")
-        raise
+        paths = [path for own_type, path in map(split_data, data) if own_type and own_type == error.facts.get("type")]
+        if error.code != "load_type_unused" or not paths:
+            raise
+        path = next((path for path in paths if path == error.facts["data"]), paths[0])
+        advice = f"Nothing was written. Write `--data {shlex.quote(path)}`."
+        raise UsageError(error.message, code=error.code, hint=advice, facts=error.facts) from error
 
 
 def change_messages(changes: Mapping[str, LoadedCounts], *, dry_run: bool = False) -> Iterator[str]:

@@ -30,7 +30,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
 )
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
 from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_inputs, missing_type
-from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported_data
+from omnigraph.pipeline.load.inputs.frames import frame_name, is_iterator, is_spark_frame, stage_frame, unsupported_data
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
@@ -239,7 +239,11 @@ def _classify(data: object, type_name: str | None, options: Mapping[str, str] | 
         return LoadInputs(files=tuple(_typed_files(find_inputs(names, options), type_name)))
     if isinstance(data, staged_text.StreamInput) or staged_text.is_records(data):
         return LoadInputs(texts=(TypedText(data, type_name),))
-    if isinstance(data, str | bytes | int | float | Sequence | set | None) or hasattr(data, "read"):
+    if (
+        is_iterator(data)
+        or isinstance(data, str | bytes | int | float | Sequence | set | None)
+        or hasattr(data, "read")
+    ):
         raise unsupported_data(data)
     if type_name is None:
         raise UsageError(

@@ -156,6 +156,22 @@ def test_other_objects_are_rejected(root: Location, data: object, type_name: str
     assert files(root) == before
 
 
+@pytest.mark.parametrize(
+    ("data", "code", "text"),
+    [
+        ([{"slug": "a"}, 5], "load_data", "in each item of the list, got an object of type int at [1]"),
+        (({"slug": name} for name in "ab"), "load_data", "Pass a list: `list(…)`."),
+        (pl.scan_csv("nope.csv"), "input_missing", "cannot read the LazyFrame <Person>: "),
+    ],
+)
+def test_message_names_what_is_unsupported(root: Location, data: object, code: str, text: str) -> None:
+    with pytest.raises(OmnigraphError) as refused:
+        load_here(root, data, "Person")
+    assert refused.value.code == code
+    assert text in f"{refused.value.message}\n{refused.value.hint}"
+    assert refused.value.hint
+
+
 def test_read_only_graph_rejects_a_load(root: Location) -> None:
     graph = og.open(root.uri, read_only=True)
     with pytest.raises(OmnigraphError) as refused:

@@ -7,7 +7,7 @@ the scratch directory deletes it; after a crash `cleanup` deletes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -102,7 +102,17 @@ def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
         # Without the index. NaN becomes null, as in pandas.
         return pa.Table.from_pandas(pandas_frame, preserve_index=False).to_reader()
     if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
-        return arrow_reader(frame.collect(), name)
+        try:
+            collected = frame.collect()
+        except OSError as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(
+                f"cannot read the LazyFrame {name}: {reason}",
+                code="input_missing",
+                hint="Nothing was written. Scan a file that exists.",
+                facts={"data": name},
+            ) from error
+        return arrow_reader(collected, name)
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame)
     if hasattr(frame, "to_arrow"):
@@ -121,13 +131,24 @@ def is_spark_frame(frame: object) -> bool:
 
 def unsupported_data(data: object) -> UsageError:
     """Return the error for an object that load does not support."""
-    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
-    return UsageError(
-        f"unsupported data: expected file names or frames, got an object of type {kind}",
-        code="load_data",
-        hint=f"Pass file names, {_KINDS}, or a dict of them by type.",
-        facts={"data_kind": kind},
-    )
+    kind = _kind_of(data)
+    message = f"expected file names or frames, got an object of type {kind}"
+    advice = f"Pass file names, {_KINDS}, or a dict of them by type."
+    if is_iterator(data):
+        advice = "Pass a list: `list(…)`."
+    elif isinstance(data, list | tuple) and any(isinstance(item, Mapping) for item in data):
+        position, item = next((index, item) for index, item in enumerate(data) if not isinstance(item, Mapping))
+        message = f"expected a dict in each item of the {kind}, got an object of type {_kind_of(item)} at [{position}]"
+    return UsageError(f"unsupported data: {message}", code="load_data", hint=advice, facts={"data_kind": kind})
+
+
+def is_iterator(data: object) -> bool:
+    """Return whether this is an iterator of Python, such as a generator, and neither a file nor Arrow data."""
+    return isinstance(data, Iterator) and not hasattr(data, "read") and not hasattr(data, "__arrow_c_stream__")
+
+
+def _kind_of(data: object) -> str:
+    return f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
 def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:

@@ -88,7 +88,7 @@ def unexpected_type(name: str, type_name: str) -> UsageError:
         f"unexpected type '{type_name}': '{name}' is NDJSON, in which every line names its type",
         code="load_type_unused",
         hint=hint("Omit {}. It is for Parquet and CSV.", Argument("type", type_name)),
-        facts={"data": name},
+        facts={"data": name, "type": type_name},
     )
 
 
