@@ -17,6 +17,7 @@ from omnigraph.base.ids import BranchId
 from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.layout import lock_directory
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import run_cleanup
@@ -105,7 +106,8 @@ def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -
         read_snapshot(root, name)  # raises before the lease creates its files, if there is no graph or branch
     with hold_lease(ObjectStore(root), MAINTAIN_LOCK, "maintain") as lease, lease.renewing():
         before = _problems(graph)
-        recovered = tuple(str(write.intent.op_id) for write in recover_every_branch(root))
+        writes = recover_every_branch(root)
+        recovered = tuple(str(write.intent.op_id) for write in writes if write.action is not RecoveryAction.FINISHED)
         names = options.branches or branches_to_optimize(before)
         optimized = {}
         for name in names:

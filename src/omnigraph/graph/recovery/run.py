@@ -399,11 +399,13 @@ def _audit_record(intent: Intent, action: RecoveryAction, now: int, tables: dict
 
 def _delete_recovered(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
     is_committed = action is RecoveryAction.ROLLED_FORWARD
-    if action is RecoveryAction.FINISHED:  # An earlier recovery may have undone it.
+    event = "recovered an interrupted write"
+    if action is RecoveryAction.FINISHED:  # It published before it stopped, or an earlier recovery undid it.
+        event = "an interrupted write was already finished"  # so that no one expects a recovery row of this time
         is_committed = recoverer.open_manifest().find_commit(intent.commit_id) is not None
     result = f"it is commit {intent.commit_id}" if is_committed else "it was undone"
     origin = f"{intent.kind} {intent.op_id}, by {intent.actor}, on branch {intent.branch}"
-    logger.warning("recovered an interrupted write (%s): %s", origin, result)
+    logger.warning("%s (%s): %s", event, origin, result)
     recoverer.publisher.hold()
     failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
     delete_intent(recoverer.store, intent.op_id)
