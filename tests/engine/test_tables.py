@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import omnigraph as og
 from omnigraph.api.graph import Graph
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.prepare import QuerySource, explain_query
+from omnigraph.engine.prepare import ExplainOptions, QuerySource, explain_query
 from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
@@ -60,6 +61,26 @@ def test_explain_shows_index_and_uncovered_rows(tmp_path: Path) -> None:
     assert "using btree on slug, 1 row uncovered" in plan(location)
     run(location, [Change(PERSON, insert=("e",))])
     assert "using btree on slug, 2 rows uncovered" in plan(location)
+
+
+def test_explain_analyze_shows_what_the_run_used(tmp_path: Path) -> None:
+    location = graph(tmp_path)
+    run_index(location, PERSON, [IndexSpec("slug", IndexKind.BTREE)])
+    analyzed = explain_query(read_snapshot(location), QuerySource(QUERY), options=ExplainOptions(analyze=True))
+    (scan,) = (step for step in analyzed.steps if step.text.startswith("scan"))
+    assert (scan.figures.mode, "using" in scan.text) == ("from memory", False)
+    assert "using btree on slug" in plan(location)
+
+
+def test_equality_of_a_unique_property_is_estimated_as_one_row(tmp_path: Path) -> None:
+    people = og.init(tmp_path / "u.omni", "node P { k: String @key  email: String? @unique  name: String? }")
+    people.load([{"type": "P", "data": {"k": f"{n}", "email": f"{n}", "name": "a"}} for n in range(500)])
+
+    def estimate(name: str) -> int | None:
+        text = f'query q() {{ match {{ $p: P {{ {name}: "7" }} }} return {{ $p.k }} }}'
+        return people.explain(text).steps[-1].figures.rows_estimated
+
+    assert [estimate("k"), estimate("email"), estimate("name")] == [1, 1, 5]
 
 
 def executed(location: Location, text: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
+
+from msgspec.structs import replace
 
 from omnigraph.base.display import format_count
 from omnigraph.query.plan import expressions as ex
@@ -20,6 +22,9 @@ from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.types import IndexFact, PlanFacts, value_type_text
 from omnigraph.query.plan.walk import inputs_of, roots_of, steps_of
 from omnigraph.schema.property_types import IndexKind
+
+_INDEXED: Final = "indexed"
+"""The mode of a traversal that used its planned index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +67,19 @@ def explain_steps(
     for relation, title in _titled_relations(plan):
         if title:
             lines.append(ExplainedStep(None, 1, title, StepFigures()))
-        for text, depth in _step_lines(relation, 2 if title else 1) if relation is not None else ():
+        for step, depth in _steps_by_depth(relation, 2 if title else 1) if relation is not None else ():
             number += 1
-            lines.append(ExplainedStep(number, depth, text, (figures or {}).get(number, StepFigures())))
+            measured = (figures or {}).get(number, StepFigures())
+            lines.append(ExplainedStep(number, depth, _step_text(_without_unused_index(step, measured)), measured))
     return tuple(lines)
+
+
+def _without_unused_index(step: op.Relation, figures: StepFigures) -> op.Relation:
+    """Return a step that ran without its planned index, unless it used it: the mode says what the run did."""
+    is_indexable = isinstance(step, op.Scan | op.EdgeScan | op.Expand | op.ExpandInto | op.EdgeExpand)
+    if not is_indexable or figures.rows is None or figures.mode in (None, _INDEXED):
+        return step
+    return replace(step, index=None)
 
 
 def numbered_steps(plan: statements.QueryPlan) -> tuple[op.Relation, ...]:
@@ -90,10 +104,10 @@ def _titled_relations(plan: statements.QueryPlan) -> Iterator[tuple[op.Relation 
         yield rows, _statement_text(statement)
 
 
-def _step_lines(relation: op.Relation, depth: int) -> Iterator[tuple[str, int]]:
-    yield _step_text(relation), depth
+def _steps_by_depth(relation: op.Relation, depth: int) -> Iterator[tuple[op.Relation, int]]:
+    yield relation, depth
     for input_step in inputs_of(relation):
-        yield from _step_lines(input_step, depth + 1)
+        yield from _steps_by_depth(input_step, depth + 1)
 
 
 def _first_line(plan: statements.QueryPlan) -> str:

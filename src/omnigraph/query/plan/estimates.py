@@ -47,8 +47,8 @@ def filtered_rows(entity: Entity, filters: tuple[ex.Expr, ...], facts: PlanFacts
         match condition:
             case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(column=column)):
                 equal.add(column)
-    keys = ({"id"}, set(entity.table.key) or {"id"})
-    if any(key <= equal for key in keys):
+    keys = (("id",), entity.table.key, *entity.table.uniques)
+    if any(key and equal.issuperset(key) for key in keys):
         return 1.0
     return max(_filter_rows(rows, filters), 0.0 if ex.FALSE in filters else 1.0)
 

@@ -99,6 +99,8 @@ class Table(Struct, frozen=True, kw_only=True):
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    uniques: tuple[tuple[str, ...], ...] = ()
+    """The columns of each `@unique`."""
 
     @property
     def alias(self) -> str:
@@ -147,7 +149,14 @@ def table_of(entity: NodeType | EdgeType) -> Table:
                 text=prop.text_options,
             )
         )
-    return Table(kind=entity.kind, type_id=entity.id, name=entity.name, columns=tuple(columns), key=entity.key)
+    return Table(
+        kind=entity.kind,
+        type_id=entity.id,
+        name=entity.name,
+        columns=tuple(columns),
+        key=entity.key,
+        uniques=entity.rules.uniques,
+    )
 
 
 PATH_LENGTH: Final = "length"
