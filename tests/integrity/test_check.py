@@ -61,6 +61,15 @@ def test_one_row(change: dict[str, object], expected: list[Any]) -> None:
         assert checked.rows.schema == arrow_schema(node("Person"))
 
 
+def test_blanks_around_a_number_are_named() -> None:
+    records = [{**ADA, "age": value} for value in (" 36", "ten", None, "36\n", 36)]
+    violations = check_batch(node("Person"), RawBatch.from_records(records)).violations
+    assert [(group.message, group.rows.tolist()) for group in violations if group.property == "age"] == [
+        ("expected an integer (I32), got text with blanks around it", [0, 3]),
+        ("expected an integer (I32), got text", [1]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("type_name", "name", "message"),
     [

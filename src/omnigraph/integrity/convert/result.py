@@ -43,8 +43,14 @@ def set_null(array: Column, rows: Rows) -> Column:
 def reject_all(array: Column, expected: str, target: pa.DataType) -> ConvertedColumn:
     """Reject every value, because no value of this kind can be converted."""
     kind = next((text for is_kind, text in _KINDS if is_kind(array.type)), str(array.type))
-    invalid = invalid_values(Rule.WRONG_TYPE, f"expected {expected}, got {kind}", bool_mask(array.is_valid()))
-    return ConvertedColumn(nulls(len(array), target), invalid)
+    message, is_invalid = f"expected {expected}, got {kind}", bool_mask(array.is_valid())
+    invalid: tuple[InvalidValues, ...] = ()
+    if pa.types.is_string(array.type):
+        # A message shows the value without the blanks.
+        has_blanks = bool_mask(pc.match_substring_regex(array, r"\A\s|\s\z").fill_null(False))
+        invalid = invalid_values(Rule.WRONG_TYPE, f"{message} with blanks around it", has_blanks)
+        is_invalid = is_invalid & ~has_blanks
+    return ConvertedColumn(nulls(len(array), target), (*invalid, *invalid_values(Rule.WRONG_TYPE, message, is_invalid)))
 
 
 def invalid_values(rule: Rule, message: str, is_invalid: Mask) -> tuple[InvalidValues, ...]:
