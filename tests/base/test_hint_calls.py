@@ -91,6 +91,8 @@ def _parameters(name: str) -> frozenset[str]:
 
 def _require_call(text: str) -> None:
     """Check a call or an attribute of Python: each name exists, and each keyword is a parameter."""
+    if text.startswith("print("):
+        text = text.removeprefix("print(").removesuffix(")")
     code, _, members = text.replace("…", "...").partition(").schema.source")
     node = ast.parse(code if code.endswith(")") or "(" not in code else f"{code})", mode="eval").body
     assert not members

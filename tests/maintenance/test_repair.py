@@ -285,7 +285,8 @@ def test_store_fails_at_the_second_branch(tool: ExternalTool, local_location: Lo
         repair(local_location, "confirm")
     done = read_snapshot(local_location).head
     assert failed.value.facts["repaired"] == {MAIN: done}
-    assert str(failed.value) == f"the store does not answer; already repaired: main (commit {done})"
+    assert failed.value.message == f"the store does not answer; already repaired: main (commit {done})"
+    assert failed.value.hint == "The repaired branches are published. Run it again for the others."
     rows = repair(local_location, "confirm")
     assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (RepairAction.NO_OP, RepairAction.HEALED)
 

@@ -260,7 +260,9 @@ def _partly_repaired(error: errors.OmnigraphError, commits: Mapping[str, str]) -
     failure = errors.StorageError(
         f"{error.message}; already repaired: {finished}",
         code=error.code,
-        hint=Hint("The repaired branches are published. About the branch that failed:") + error.advice,
+        hint=Hint("The repaired branches are published. Run it again for the others.")
+        if not error.advice
+        else Hint("The repaired branches are published. About the branch that failed:") + error.advice,
         facts={**error.facts, "repaired": dict(commits)},
     )
     failure.kind, failure.applied = error.kind, error.applied
