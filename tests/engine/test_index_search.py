@@ -508,7 +508,7 @@ def test_explain_shows_the_path_and_the_reason(tmp_path: Path, monkeypatch: pyte
     graph.optimize()
     load(graph, tmp_path, range(60, 65))
     uncovered = "1 segment, 5 rows uncovered"
-    assert f"by vector index (IVF_RQ on v, {uncovered}, 100 candidates)" in graph.explain(near).text
+    assert f"by vector index (IVF_RQ on v, {uncovered}, 200 candidates)" in graph.explain(near).text
     assert "exactly (requested)" in graph.explain(near.replace("$d.v, $v)", "$d.v, $v, exact=true)")).text
     explained_text = graph.explain("query q($t: String) { match { $d: D search($d.t, $t) } return { $d.k } }").text
     assert f"by text index (Inverted on t, {uncovered})" in explained_text
@@ -516,5 +516,5 @@ def test_explain_shows_the_path_and_the_reason(tmp_path: Path, monkeypatch: pyte
     assert "exactly (rows uncovered)" in fuzzy
     vector = [1.0, 0, 0, 0, 0, 0, 0, 0]
     explained = graph.explain(near, {"v": vector}, analyze=True)
-    assert f"by vector index (IVF_RQ on v, {uncovered}, 100 candidates)" in explained.text
+    assert f"by vector index (IVF_RQ on v, {uncovered}, 200 candidates)" in explained.text
     assert graph.query(near, {"v": vector}).to_pylist() == graph.query(near, {"v": vector}, exact=True).to_pylist()

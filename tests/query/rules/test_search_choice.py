@@ -27,7 +27,7 @@ TEXT = IndexFact("t", IndexKind.INVERTED, lance_type="Inverted")
 FOLDED = TextOptions(ascii_folding=True)
 PARTIAL = IndexFact("t", IndexKind.INVERTED, 1, 1_200, lance_type="Inverted")
 OLD = IndexFact("v", IndexKind.VECTOR, lance_type="IVF_PQ", is_current=False)
-INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 100 candidates"
+INDEXED = "IVF_RQ on v, 4 segments, 1,200 rows uncovered, 200 candidates"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_path_of_a_predicate(changes: dict[str, Any], reason: str | None) -> Non
     assert reason is None or choice.reason == reason
 
 
-@pytest.mark.parametrize(("count", "candidates"), [(1, 100), (10, 100), (11, 110), (1_000, 10_000), (2_500, 10_000)])
+@pytest.mark.parametrize(("count", "candidates"), [(1, 200), (20, 200), (21, 210), (1_000, 10_000), (2_500, 10_000)])
 def test_candidates(count: int, candidates: int) -> None:
     assert candidate_count(count) == candidates
 
